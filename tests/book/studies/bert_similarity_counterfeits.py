@@ -1,5 +1,7 @@
 """Counterfeits for the claims on what Q and K measure."""
 
+import numpy as np
+
 
 def with_one_head_apart(signs):
     """Let one trained head have one negative eigenvalue less."""
@@ -48,4 +50,64 @@ COUNTERFEITS = {
     "B-22": {"form.next_singular_value": 1e-6},
     "B-23": {"lengths.scaling_error": 1e-2},
     "B-24": {"asymmetry.attention": with_as_much},
+}
+
+
+def spread_equally(name):
+    """Return the mean asymmetry of a kind of scores, all at the spread of the content."""
+    return lambda m: m.asymmetry.mean_attention[f"{name}, equal spread"]
+
+
+ALL = slice(None)
+LESS = "content less its common part"
+LIMITS = {
+    "B-03": [
+        ("positions.sines_defect", None, 1e-9),
+        ("positions.sines_norm_spread", None, 1e-9),
+        ("positions.learned_defect", None, 0.02),
+    ],
+    "B-04": [("architecture.order_gap", None, 2e-5)],
+    "B-05": [
+        ("order.without_positions", None, 1e-5),
+        ("order.causal", None, 0.01),
+        ("order.with_positions", None, 0.01),
+    ],
+    "B-11": [("architecture.added_unevenly", None, 1e-5), ("architecture.added_to_queries", None, 1e-3)],
+    "B-13": [
+        ("nearest.largest_weights", (2, slice(0, 3)), 1, 0.5),  # half of six layers
+        ("nearest.largest_weights", (1, slice(None)), lambda m: float(np.median(m.nearest.largest_weights[2]))),
+        ("nearest.largest_weights", (0, slice(None)), lambda m: float(np.median(m.nearest.largest_weights[2]))),
+        ("stretching.largest.control", (1, 50), 1),
+        ("classifier.largest", (1, 100), 1),
+        *[
+            (f"rungs.measures.sigma above 1, {letter}.controls.random, queries and keys as large", ..., 0.9)
+            for letter in "QK"
+        ],
+    ],
+    "B-14": [
+        ("nearest.grown", (1, 0, 3), 0.5),
+        ("nearest.grown", (0, 0, 3), 0.5),
+        ("classifier.growth", None, 1),
+        ("nearest.control_grown.permuted", (2, 3, 5), 0.2),
+        ("nearest.control_grown.random", (0, 3, 5), 0.2),
+    ],
+    "B-15": [("cone.half", 1, 0.5)],
+    "B-16": [("architecture.attention_gap", None, 1e-5)],
+    "B-17": [("architecture.row_sum_error", None, 1e-5), ("architecture.shift_error", None, 1e-5)],
+    "B-18": [("terms.random_error", None, 1e-13), ("terms.model_error", None, 1e-4)],
+    "B-19": [("terms.dropped_gap", None, 1e-5)],
+    "B-22": [("form.last_singular_value", None, 1e-10), ("form.next_singular_value", None, 1e-10)],
+    "B-23": [("lengths.scaling_error", None, 1e-5), ("lengths.cosine_error", None, 1e-5), ("lengths.moved", 3, 0.01)],
+    "B-24": [
+        ("asymmetry.scores.symmetric part of M", ALL, 1e-6),
+        ("asymmetry.scores.content alone", ALL, 1e-6),
+        (
+            "asymmetry.attention.symmetric part of M, equal spread",
+            ALL,
+            lambda m: min(m.asymmetry.mean_attention["content alone"] / 2, spread_equally(LESS)(m)),
+        ),
+        (f"asymmetry.attention.{LESS}, equal spread", ALL, spread_equally("symmetric part of M")),
+        (f"asymmetry.attention.{LESS}, equal spread", ALL, lambda m: m.asymmetry.mean_attention["content alone"]),
+        ("asymmetry.attention.positive form, equal spread", ALL, 1e-3),
+    ],
 }

@@ -54,3 +54,62 @@ COUNTERFEITS = {
     "I-28": {"prediction.context": torch.eye(6, dtype=torch.float64)[3]},
     "I-29": {"prediction.crowded_weight": 1.0},
 }
+
+
+def error(name, limit):
+    return f"by_hand.errors.{name}", None, limit
+
+
+def best_at(network, limit):
+    """Return the scores of both layers with the best head of the second one on either side of a limit."""
+
+    def scaled(m):
+        prefix = m.trained.heads.scores[network].prefix
+        return [prefix * limit * side / prefix[1].max() for side in (0.99, 1.01)]
+
+    return scaled
+
+
+GAIN = "copied at a gain of 100"
+LIMITS = {
+    "I-05": [("by_hand.cells.scores 1", None, [0, 1])],
+    "I-07": [
+        ("by_hand.errors.A_1 in the position block", None, [0, 1]),
+        ("by_hand.errors.A_1 elsewhere", None, [0, 1]),
+    ],
+    "I-11": [error(GAIN, 1e-9)],
+    "I-12": [error("output without a passthrough", 1e-9), ("by_hand.counts.passthrough rows", None, [6, 5])],
+    "I-16": [("by_hand.cells.output 1", None, [1, 2])],
+    "I-19": [error("stored token", 1e-80), ("by_hand.counts.rows stored otherwise than printed", None, [5, 4])],
+    "I-20": [("by_hand.cells.scores 2", None, [1, 2])],
+    "I-21": [("by_hand.cells.weights 2", None, [10, 11]), error("weights of unseen rows", 1e-12)],
+    "I-22": [("by_hand.cells.output 2", None, [12, 13]), error("outputs of unseen rows", 1e-9), error(GAIN, 1e-9)],
+    "I-24": [
+        ("by_hand.counts.rows that gather a stored token", None, [6, 5]),
+        ("by_hand.errors.written stored tokens", None, [0, 1]),
+        error("written current tokens", 1e-9),
+        error(GAIN, 1e-9),
+    ],
+    "I-25": [
+        ("prediction.copied", None, [("b", "a"), ("a", "b")]),
+        ("prediction.two_matches", None, lambda m: [m.prediction.two_matches, m.prediction.two_matches.flip(0) * 0.9]),
+    ],
+    "I-26": [("prediction.errors.unseen", None, 1e-12), ("prediction.errors.uniform", None, 1e-12)],
+    "I-27": [
+        ("prediction.errors.seen", None, 1e-12),
+        ("prediction.rows", None, lambda m: [m.prediction.unseen + 1001, m.prediction.unseen + 1000]),
+        ("trained.heads.scores.trained.prefix", None, best_at("trained", 1 / 2)),
+        ("trained.heads.scores.control.prefix", None, best_at("control", 1 / 6)),
+    ],
+    "I-28": [
+        ("prediction.skipping", None, lambda m: [m.prediction.skipping * k for k in (0.9991, 0.9989)]),
+        ("prediction.similar", None, lambda m: [m.prediction.similar * k for k in (0.9991, 0.9989)]),
+        ("prediction.context", None, lambda m: [m.prediction.context, m.prediction.context * 0.99]),
+    ],
+    "I-29": [
+        ("by_hand.one_back", 0, [1, 0.9]),
+        ("by_hand.one_back", 1, [1, 0.9]),
+        ("prediction.errors.uneven", None, 1e-9),
+        ("prediction.crowded_weight", None, 0.5),
+    ],
+}

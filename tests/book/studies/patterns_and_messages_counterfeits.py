@@ -56,3 +56,64 @@ COUNTERFEITS = {
     "P-21": {"rotary.errors.one W_P": 1e-9},  # one pattern matrix would do for all offsets
     "P-22": {"costs.ratios.long": 0.9},
 }
+
+
+def of_random_layer(name):
+    return f"bias_free.errors.{name}", None, 1e-12
+
+
+def of_gpt2(name, limit):
+    return f"equality.gpt2.{name}", 5, limit
+
+
+FORMS = ("factored", "merged", "input-cached")
+
+
+def half_at_most(m):
+    """Return the shares of the constant part, scaled to one half in the head that has most."""
+    return m.readings.trained["constant"] / m.readings.trained["constant"].max() / 2
+
+
+LIMITS = {
+    "P-04": [of_random_layer("sum and concatenation"), of_gpt2("sum over heads", 1e-12)],
+    "P-09": [
+        ("spectra.values.message", (17, -1), lambda m: m.spectra.values["message"][17, 0] / 1000),
+        ("gauge.message_ranks", 1, [4, 3]),
+    ],
+    "P-10": [of_random_layer("messages"), ("bias_free.other_messages", None, 1e-12)],
+    "P-11": [
+        ("rewriting.output", None, 1e-12),
+        ("readings.trained.influence", (0, 3), 0.99),
+        ("readings.trained.influence", ..., 0.5),
+    ],
+    "P-16": [("readings.trained.angle", (1, 2), 0.85), ("readings.trained.constant", ..., half_at_most)],
+    "P-13": [
+        ("gauge.pattern_ranks", 2, [4, 3]),
+        ("gauge.moved", None, 0.1),
+        *[(f"gauge.unchanged.{name}", None, 1e-12) for name in ("W_P", "W_M", "b_P", "output")],
+    ],
+    "P-18": [
+        ("lists.stand_ins.patterns", None, 1e-12),
+        ("lists.stand_ins.messages", None, 0.1),
+        ("lists.stand_ins.X", None, 0.1),
+        ("lists.second", None, 1e-12),
+    ],
+    "P-20": [("rewriting.output", None, 1e-12), of_gpt2("root of the stream's width", 0.05)],
+    "P-21": [
+        *[(f"equality.random.{family}.patterns and messages", None, 1e-12) for family in ("gpt2", "bert")],
+        of_gpt2("patterns and messages", 1e-12),
+        ("rotary.errors.rotary form", None, 1e-5),
+        ("rotary.errors.no b_K", None, 0.01),
+        ("rotary.errors.one W_P", None, 0.01),
+        *[of_gpt2(form, 0.01) for form in ("no constant pattern", "no b_V W_O", "as printed")],
+        of_gpt2("no mask", 0.1),
+    ],
+    "P-22": [
+        *[(f"costs.ratios.{case}", None, 1) for case in ("short", "long", "wide head")],
+        *[(f"costs.counts.{form}.error", None, 1e-12) for form in FORMS],
+        *[
+            (f"costs.counts.{form}.counted", None, lambda m, form=form: [0, m.costs.counts[form].formula])
+            for form in FORMS
+        ],
+    ],
+}

@@ -54,3 +54,73 @@ FINDINGS = {
     "order_decides_what_biases_do": {"order.rise_both_low": 0.02},
     "key_bias_is_free_in_gpt2": {"seeds.gpt2_rise": with_a_key_bias_that_counts},
 }
+
+
+def rounding(name):
+    return f"exactness.{name}", None, 1e-12
+
+
+def beyond(high):
+    """Return the highest value of a control, which the trained model exceeds."""
+    return lambda m: getattr(m.rungs, high)
+
+
+def content_of(where):
+    """Return what a run loses without all parts of its biases."""
+    return lambda m: getattr(m, where).rise[1, 0, list(WAYS).index("content only")]
+
+
+PARTIAL, NO_KEY_BIAS = 4, (0, list(WAYS).index("no key bias"))
+CONTROLS = ("large", "permuted")
+LIMITS = {
+    "four_parts_are_exact": [
+        *map(rounding, ("kernel", "border", "gauge")),
+        *[rounding(f"parts.{kind}") for kind in ("GPT-NeoX, a quarter turned", "Qwen2, all turned")],
+    ],
+    "only_rest_cancels": [
+        *[(f"exactness.key_bias.{case}", "change", 1e-12) for case in ("gpt2",)],
+        *[(f"exactness.key_bias.{case}", "change", 1e-6) for case in ("bloom", "gpt_neox, rest", "qwen2, no rotation")],
+        *[
+            (f"exactness.key_bias.{case}", "change", 1e-4)
+            for case in ("gpt_neox, turned", "qwen2", "qwen3, no rotation", "gpt_oss, no rotation")
+        ],
+    ],
+    "rest_has_no_share": [("exactness.rest_share", None, 1e-12), ("exactness.turned_share", None, 1e-12)],
+    "rest_is_free_when_trained": [
+        ("seeds.rise_piece", (PARTIAL, 0, 1), 1e-5),
+        ("seeds.rise_piece", (PARTIAL, 1, 1), -1e-5),
+        ("seeds.shares", (3, 1, 0, 5, -1), 1e-6),
+        ("seeds.shares", (2, 1, 0, 5, -1), -1e-6),
+        ("seed_kernels.rest_mean", None, 1e-3),
+    ],
+    "training_makes_the_kernel": [
+        *[(f"rungs.range_mean_{rung}_high", None, lambda m: m.rungs.range_mean) for rung in CONTROLS],
+        *[(f"rungs.near_{rung}_high", None, lambda m: m.rungs.near) for rung in CONTROLS],
+        *[(f"rungs.kernel_share_{rung}_high", None, lambda m: m.rungs.kernel_share) for rung in CONTROLS],
+        ("rungs.rise_mean_kernel", None, beyond("rise_control_high")),
+    ],
+    "wrong_phases_cost_more_than_none": [("rungs.phases_mean_low", None, lambda m: m.rungs.rise_mean_kernel)],
+    "mean_kernel_makes_previous_token_heads": [
+        *[(f"{where}.strong_left_mean", None, [0, 1]) for where in ("heads", "order")],
+        ("heads.strong_heads", None, lambda m: [m.heads.strong_heads, m.heads.strong_heads + 1]),
+        ("order.strong_heads", None, lambda m: [m.order.strong_heads, m.order.strong_heads + 1]),
+        ("heads.gpt2_rise_head", None, 1e-5),
+    ],
+    "mean_input_makes_kernel": [
+        (f"{where}.size.bias", (2, 1, 3), lambda m, where=where: getattr(m, where).size["mean"][2, 1, 3])
+        for where in ("seed_kernels", "order")
+    ],
+    "near_keys_are_preferred": [("seed_kernels.near", 4, lambda m: m.seed_kernels.near_high[4])],
+    "biases_matter_little": [
+        (f"{where}.rise", (1, 1, list(WAYS).index("no kernel")), content_of(where)) for where in ("seeds", "order")
+    ],
+    "order_decides_what_biases_do": [
+        ("order.bias_range_low", None, lambda m: m.order.parallel_range_high),
+        ("order.rise_both_low", None, lambda m: m.seeds.rise_both_high),
+    ],
+    "lengths_decide_nothing": [
+        ("seeds.longer_biased_low", None, lambda m: m.seeds.longer_unbiased_high),
+        ("seeds.longer_unbiased_low", None, lambda m: m.seeds.longer_biased_high),
+    ],
+    "key_bias_is_free_in_gpt2": [("seeds.gpt2_rise", NO_KEY_BIAS, limit) for limit in (1e-5, -1e-5)],
+}

@@ -61,3 +61,56 @@ COUNTERFEITS = {
     "K-29": {"tilt.folded": one_head_as_large},
     "K-30": {"errors.GPT-2.two_terms_unscaled": NO_DIFFERENCE},
 }
+
+
+def of_either(name, limit):
+    """Return both models' errors of that name, each with its limit."""
+    return [(f"errors.{model}.{name}", None, limit) for model in ("gpt2-mini", "GPT-2")]
+
+
+def identity(name):
+    return f"sentence.identities.{name}", None, 1e-12
+
+
+STANDARD_ERROR = 2045**-0.5  # of a correlation of 2,048 tokens
+LIMITS = {
+    "K-03": of_either("attention", 1e-12),
+    "K-04": of_either("output", 1e-12),
+    "K-05": [*of_either("output", 1e-12), identity("concatenation")],
+    "K-06": [identity("sum_over_heads")],
+    "K-07": [*of_either("value_at_query", 0.1), *of_either("output", 1e-12)],
+    "K-08": [*of_either("value_at_query", 0.1), *of_either("value_folded", 1e-12)],
+    "K-09": of_either("value_folded", 1e-12),
+    "K-10": of_either("bias_outside", 1e-12),
+    "K-11": [identity("row_sums")],
+    "K-14": [identity("shifted_scores")],
+    "K-15": [*of_either("no_key_bias", 1e-12), *of_either("no_query_bias", 0.01)],
+    "K-16": of_either("two_terms", 1e-12),
+    "K-17": [identity("content_without_biases")],
+    "K-18": [identity("query_bias_across_queries"), *of_either("no_query_bias", 0.01)],
+    "K-19": [("table.norm_last", None, lambda m: m.table.norm_median / 10)],
+    "K-21": [("table.pc3", None, 0.85), ("table.pc_ramp", None, 0.95)],
+    "K-22": [("errors.GPT-2.map", None, 1e-12)],
+    "K-23": [("tilt.raw", (9, 100), 0), ("tilt.raw", (0, 1000), 0)],
+    "K-24": [
+        ("locality.mass", (1, 1, 0, slice(None)), lambda m: 2 * m.locality.uniform[1]),
+        ("first_key.first_low", None, 0),
+        ("first_key.first_high", None, 512),
+        ("first_key.until_wide", 3, lambda m: m.first_key.until_without_tokens[3]),
+    ],
+    "K-25": [("locality.mass", (1, 0, 0, slice(None)), 0.1)],
+    "K-27": [("tokens.correlations", (1, 0), 0), ("tokens.correlations", (2, 4), 0)],
+    "K-28": [
+        ("tokens.tok_positive", None, 4),
+        ("tokens.tok_partial_positive", None, 4),
+        ("endings.end_positive_low", None, 4),
+        ("tokens.at_equal_frequency", 1, 5 * STANDARD_ERROR, 1e-4),
+        ("tokens.at_equal_frequency", 4, -5 * STANDARD_ERROR, 1e-4),
+    ],
+    "K-29": [
+        *of_either("six_terms", 1e-12),
+        ("tilt.folded", (3, 17), lambda m: abs(m.tilt.raw[3]).max()),
+        ("tilt.folded", (8, 17), lambda m: -abs(m.tilt.raw[8]).max()),
+    ],
+    "K-30": [*of_either("two_terms_unscaled", 0.1), *of_either("two_terms", 1e-12)],
+}

@@ -37,6 +37,22 @@ def test_the_verdict_holds_for_the_book_and_not_for_a_counterfeit(name, claim_id
     assert not function(forged).holds, "the verdict cannot fail: a counterfeit measurement passes"
 
 
+LIMITS = [
+    (name, claim_id, place)
+    for name in NAMES
+    for claim_id in functions(name)
+    for place in range(len(counterfeits.limits_of_study(name).get(claim_id, [])))
+]
+
+
+@pytest.mark.parametrize(("name", "claim_id", "place"), LIMITS)
+def test_the_verdict_turns_at_each_of_its_limits(name, claim_id, place):
+    """One entry of the measurement decides, however good the others are: on one side it holds, on the other not."""
+    function, limit = functions(name)[claim_id], counterfeits.limits_of_study(name)[claim_id][place]
+    sides = [bool(function(each).holds) for each in counterfeits.on_either_side(measurement(name), *limit)]
+    assert sorted(sides) == [False, True], limit
+
+
 @pytest.mark.parametrize("kind", ["short_columns", "short_verticals"])
 def test_neither_columns_nor_verticals_may_be_mostly_short_on_text(kind):
     """MiniLM's own maps are judged by both ratios, not by the smaller one."""

@@ -46,6 +46,22 @@ def test_the_finding_holds_for_the_book_and_not_for_a_counterfeit(name, finding)
     assert condition(counterfeits.forge(measured, counterfeit(name)[finding])) is False
 
 
+LIMITS = [
+    (name, finding, place)
+    for name in NAMES
+    for finding in findings(name)
+    for place in range(len(counterfeits.limits_of_study(name).get(finding, [])))
+]
+
+
+@pytest.mark.parametrize(("name", "finding", "place"), LIMITS)
+def test_the_finding_turns_at_each_of_its_limits(name, finding, place):
+    """One entry of the measurement decides, however good the others are: on one side it holds, on the other not."""
+    condition, limit = findings(name)[finding], counterfeits.limits_of_study(name)[finding][place]
+    sides = [bool(condition(each)) for each in counterfeits.on_either_side(measurement(name), *limit)]
+    assert sorted(sides) == [False, True], limit
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_glued_names_are_unique(name):
     names = [glued for glued, _ in named_numbers(measurement(name))]

@@ -389,7 +389,7 @@ def test_the_codes_index_is_the_number_of_rows_times_their_resultant(monkeypatch
     monkeypatch.setattr(released.released_code, "measure_noise", lambda: noise)
     keys = np.array([[1.0, 2, 9], [5, 5, 6]])
     monkeypatch.setattr(released.released_code, "load_authors_outputs", lambda: SimpleNamespace(minimal_keys=keys))
-    states = torch.tensor([[[9.0, 9], [1, -1]], [[3.0, 0], [0, 4]], [[1.0, 0], [5, 0]]])
+    states = torch.tensor([[[9.0, 9], [1, -1], [1, 1]], [[3.0, 0], [0, 4], [5, 0]], [[1.0, 0], [5, 0], [2, 0]]])
     text = SimpleNamespace(states={"trained": states})
     found = released.measure_released(text, None)
     assert (found.closed, found.faint, found.tokens, found.padding) == ("0", "2.5", 427, 85)
@@ -398,9 +398,9 @@ def test_the_codes_index_is_the_number_of_rows_times_their_resultant(monkeypatch
     assert found.failing["coded"].tolist() == pytest.approx([0.2, 0.2])
     assert found.value_rises.tolist() == pytest.approx([-1, 0.5])
     assert found.minimal_keys.tolist() == [2, 5]
-    monkeypatch.setattr(released.code, "cone_index", lambda rows: rows.norm(dim=-1).sum(-1))  # lengths: 7 and 6
+    monkeypatch.setattr(released.code, "cone_index", lambda rows: rows.norm(dim=-1).sum(-1))  # lengths: 12 and 8
     found = released.measure_released(text, None)
-    assert found.index_error == pytest.approx(max(7 / 2**0.5, 6 / 2) - 1)
+    assert found.index_error == pytest.approx(max(12 / 5**0.5, 8 / 3) - 1)
 
 
 def test_phrases_of_the_ladder_are_means_over_layers_and_seeds():

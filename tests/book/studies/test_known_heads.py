@@ -11,12 +11,10 @@ import torch
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from book.studies.induction_head import prediction, trained, walkthrough
-from book.studies.patterns_and_messages import readings, spectra, tables
+from book.studies.patterns_and_messages import forms, readings, spectra, tables
 from tests.book.studies.known import double, plain, record
 
-forms, measure = (
-    import_module(f"book.studies.{name}") for name in ("patterns_and_messages.forms", "induction_head.measure")
-)
+measure = import_module("book.studies.induction_head.measure")  # the package exports a function of that name
 
 
 def test_spectra_are_tabulated_by_their_median_and_extreme_heads():

@@ -21,7 +21,8 @@ from book.studies.gate_detector.calibration import COUNT, DRAWN, INDEPENDENT, KI
 from book.studies.shared import map_counts, released_code
 from tests.book.studies.known import Known, double, plain, record
 
-of_gates, detector = (import_module(f"book.studies.{name}.measure") for name in ("bert_gates", "gate_detector"))
+of_gates = import_module("book.studies.bert_gates.measure")  # the package exports a function of that name
+detector = import_module("book.studies.gate_detector.measure")
 GATES, N = list(gates.GATES), 16
 
 

@@ -7,6 +7,7 @@ from analysis.maps.gates import GATES
 from analysis.models.controls import RUNGS
 from book.lab.dna.simulate import CLASSES
 from book.studies.shared import nearest_classifier
+from book.studies.shared.census import ratio_interval
 from book.studies.shared.nearest_classifier import BY_LAYER, START
 from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 from tests.book.studies.known import record
@@ -64,6 +65,9 @@ def test_layers_are_means_over_sequences_with_those_of_each_training():
     assert found.layers["cosine"][:, 0].tolist() == pytest.approx([mean, 2 * mean, 4 * mean])
     assert found.layers["cosine"][0, 1] < mean < found.layers["cosine"][0, 2]
     assert found.by_seed["cosine"][:2].tolist() == [[2, 4, 8], [1, 2, 4]]
+    assert found.phrase("cosine") == ", ".join(
+        f"{mean * each:.2f}" for each in (1, 2, 4)
+    )  # the means, not their bounds
     assert (found.apart("cosine"), found.apart_cosine) == (4, "4.00")
     assert (found.rise("cosine"), found.rises("cosine")) == (1, [1] * TRAININGS)
     assert found.controls["cosine"][RUNGS[1]].tolist() == [[2, 2, 2], [6, 6, 6]]
@@ -104,6 +108,8 @@ def test_ratios_are_of_what_was_counted_over_layers_and_sequences():
     assert found.ratios_by_seed["composed"].tolist() == pytest.approx([1, *[rest] * (TRAININGS - 1)])
     mean = (1 + (TRAININGS - 1) * rest) / TRAININGS
     assert found.ratios["composed"].value == pytest.approx(mean)
+    by_sequence = np.concatenate(counts)[..., [at("composed"), at("maps")]].sum(1)  # of all layers of a sequence
+    assert found.ratios["composed"] == pytest.approx(ratio_interval(*by_sequence.T))
     assert (found.composed, found.composed_start) == (f"{100 * mean:.0f} %", "50 %")
     assert found.control_ratios[START]["composed"].tolist() == [0.25, 0.75]
     assert np.isnan(found.ratios_by_seed["open_with_either"]).all()  # nothing to divide by

@@ -111,6 +111,7 @@ def test_shares_by_length_are_means_of_the_texts(monkeypatch):
     by_layer[1, 0], by_layer[1, 1] = [[3, 0, 1], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]]
     others = np.zeros((6, 2, 2, 3))
     others[..., 0], others[..., 2] = 3, 1
+    others[-1] = [1, 0, 9]
     others[shares.LENGTHS.index(shares.TOKENS), :, 1] = [1, 3, 0]
     table = record(**{"lengths": np.array([16, 400]), "parts": by_layer, "parts of the others": others})
     monkeypatch.setattr(shares, "live_or_record", lambda name, _, recompute: (table, name))
@@ -118,7 +119,7 @@ def test_shares_by_length_are_means_of_the_texts(monkeypatch):
     assert (found.passages, found.fewest, found.most) == (2, 16, 400)
     assert found.shares[0].tolist() == [[0.5, 0, 0.5], [0.5, 0.5, 0]]
     assert (found.fewest_content, found.most_content) == ("50 %", "88 %")
-    assert (found.fewest_others, found.usual_others, found.most_others) == ("75 %", "50 %", "75 %")
+    assert (found.fewest_others, found.usual_others, found.most_others) == ("75 %", "50 %", "10 %")
     assert (found.others_above_half, found.others_lowest, found.others_least) == (1, 1, "25 %")
 
 

@@ -24,7 +24,8 @@ from book.studies.shared.equality import draw, random_layer
 from book.studies.weighted_mean import dial, experiments, identities
 from tests.book.studies.known import Known, double, plain, record
 
-weighted, similarity = (import_module(f"book.studies.{name}.measure") for name in ("weighted_mean", "bert_similarity"))
+weighted = import_module("book.studies.weighted_mean.measure")  # the package exports a function of that name
+similarity = import_module("book.studies.bert_similarity.measure")
 EYE = torch.eye(2).double()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.studies.semi_bias import experiments, first_layer, gpt2, locality, tilt, tokens
+from book.studies.semi_bias import claims, experiments, first_layer, gpt2, locality, tilt, tokens
 from book.studies.semi_bias.first_layer import FirstLayer
 from tests.book.studies.known import double, hand_over, no_norm, plain, record
 
@@ -342,3 +342,22 @@ def test_the_factors_of_scores_that_have_few_axes_are_the_scores(monkeypatch):
     width = found.arrays["sigma"]
     assert width.tolist() == pytest.approx(places[:-1].std(1, correction=0).tolist(), rel=1e-6)
     assert found.tolerances["sigma"] == pytest.approx(0.02 * width.max(), rel=1e-6)
+
+
+def test_a_scale_is_purple_at_its_low_end_and_green_at_its_high_one():
+    names = ("PRGn", "PRGn_r", "Purples_r", "Greens", "RdYlGn", "PuOr_r")
+    assert [claims._goes_from_purple_to_green(name) for name in names] == [True, *[False] * 5]
+
+
+def test_a_correlation_is_positive_in_more_than_half_of_the_heads():
+    """Four heads of GPT-2: three lower bounds above 0 are most, two are not, whatever the estimates are."""
+
+    def measured(*low):
+        correlations = np.array([[0.5, -0.5, 0.5, 0.5], low, [0.6, 0.6, 0.6, 0.6]])
+        gpt2 = SimpleNamespace(correlations=correlations, scores=np.zeros((4, 9)), norm=np.ones(9))
+        return SimpleNamespace(tokens=SimpleNamespace(gpt2=gpt2))
+
+    assert claims.correlation_is_positive_in_most_heads(measured(0.1, -0.9, 0.2, 0.01)).holds
+    assert not claims.correlation_is_positive_in_most_heads(measured(0.1, -0.9, 0.9, -0.01)).holds
+    assert claims.token_norm_and_semi_bias_are_related(measured(0.1, 0.9, 0.2, 0.01)).holds
+    assert not claims.token_norm_and_semi_bias_are_related(measured(0.1, 0.9, 0.2, -0.01)).holds

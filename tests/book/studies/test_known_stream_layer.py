@@ -354,15 +354,15 @@ def test_a_score_is_multiplied_out_into_blocks_and_two_constants():
 
 
 def test_a_rows_attention_moves_when_the_last_bias_is_taken_out(monkeypatch):
-    """Scores ln 3 and ln 3, of which b_2 makes the second: without it 3/4 and 1/4."""
+    """Scores ln 3 and ln 2, of which b_2 makes the second: 3/5 and 2/5, and without it 3/4 and 1/4."""
     terms = torch.zeros(6, 6, 1, 2).double()
-    terms[0, 0, 0, 0] = terms[1, 3, 0, 1] = 2 * np.log(3)
+    terms[0, 0, 0, 0], terms[1, 3, 0, 1] = 2 * np.log(3), 2 * np.log(2)
     monkeypatch.setattr(layer, "expand_score", lambda parts, *weights: terms)
     monkeypatch.setattr(layer, "_parts_of_output", lambda stations, subject: double([[1, 2]], [[3, 4]]))
     after = SimpleNamespace(W_Q=[0], W_K=[0], b_Q=[0], b_K=[0], channel=4)
     network = SimpleNamespace(stations=[[SimpleNamespace(second=double([4, 6.5]))]])
     found = layer.measure_real_rows(SimpleNamespace(level=0, after=after), network)
-    assert (found.sum_error, found.moved) == (0.5, pytest.approx(0.25))
+    assert (found.sum_error, found.moved) == (0.5, pytest.approx(0.15))
     assert found.vanishing.sum() == 34  # all but two of 36 are zeros
 
 

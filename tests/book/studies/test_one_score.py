@@ -9,6 +9,7 @@ from transformers import BertConfig, BertModel
 
 from analysis.maps import attribution, distance
 from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
 from analysis.transformer import constructed_heads
 from book.studies.one_score_four_parts import experiments, parts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
@@ -176,3 +177,13 @@ def test_other_splits_stay_where_their_input_lies(causal):
         found = parts.compare_splits(x.to(GPU), layer.to(GPU), origin.to(GPU), causal)
     for name, table in due.items():
         np.testing.assert_allclose(found[name], table, rtol=1e-9, atol=1e-12)
+
+
+def test_positions_alone_are_as_wide_as_with_a_token_of_median_width():
+    """Each position is divided by the root of its own variance and of the square of the median deviation."""
+    model = load(checkpoints.find("gpt2-mini"), dtype=torch.float64)
+    p = model.positions
+    deviation = (p.var(1, unbiased=False) + model.norm("attention").eps).sqrt()
+    width = (deviation.square() + deviation.sort().values[(len(p) - 1) // 2].square()).sqrt()
+    _, x = experiments.read_gpt2(checkpoints.find("gpt2-mini"))
+    torch.testing.assert_close(x, (p / width[:, None])[: experiments.POSITIONS])

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from book.studies.text_and_code.outputs import UNIFORM
+
 
 def near_the_models_map_in_one_layer(distance):
     moved = distance.copy()
@@ -66,4 +68,42 @@ FINDINGS = {
     "a_shift_that_no_codon_makes_is_common": {"frames.shares": mostly_reached_by_lost_codons},
     "outputs_are_a_softmax": {"logits.softmax_error": 1e-3},
     "only_the_trained_classifier_closes": {"closing.keys.random": closing_in_one_seed},
+}
+
+ALL = slice(None)
+CONTROLS = ("random", "random, as large", "permuted")
+CODED = "cone.forms.text model.unit rows, tokens"
+LIMITS = {
+    "stored_columns_are_other_maps": [
+        ("heads.distances.text model.all four", (ALL, 2), 0.5),
+        ("heads.alike.text model", 3, 0.1),
+    ],
+    "stored_columns_have_other_values": [
+        ("heads.slices.classifier", "rank_correlation", [np.array([0.0, 0.19, 0.1]), np.array([0.0, 0.21, 0.1])]),
+        ("heads.slices.classifier", "rank_correlation", [np.array([-0.19, 0.0, 0.1]), np.array([-0.21, 0.0, 0.1])]),
+    ],
+    "missing_biases_alone_change_little_in_the_classifier": [
+        ("heads.distances.classifier.no bias", (0, 7), 0.01),
+        ("heads.distances.text model.no bias", (4, 2), 0.01),
+    ],
+    "unit_rows_rise_where_rows_do_not": [
+        (CODED, (ALL, -1), lambda m: m.cone.forms["text model"]["unit rows, tokens"][:, 0].mean()),
+        (CODED, (ALL, 0), lambda m: m.cone.forms["text model"]["unit rows, tokens"][:, -1].mean()),
+    ],
+    "closed_gate_has_no_entropy": [("entropies.ideal.closed", "rows", [1, 1 - 2e-9])],
+    "codes_entropy_falls_with_depth": [("entropies.falling", None, 4)],
+    "codes_rows_fail_less": [
+        ("rows.failing.text model.the code's", (ALL, 5), lambda m: m.rows.failing["text model"]["BERT's"][:, 5].mean())
+    ],
+    "a_shift_that_no_codon_makes_is_common": [
+        ("frames.own_shares", 3, lambda m: 0.95 - m.frames.own_shares[[0, 6]].sum(), 1e-4),
+        ("frames.shares", 6, lambda m: 2 / 3 - m.frames.shares[[0, 3]].sum(), 1e-4),
+    ],
+    "outputs_are_a_softmax": [("logits.softmax_error", None, 1e-6)],
+    "only_the_trained_classifier_closes": [
+        ("closing.keys.trained", (0, -1), UNIFORM - 3, 1e-4),
+        ("closing.cones.trained", 0, 511.9, 1e-5),
+        *[(f"closing.keys.{rung}", (2, 5), UNIFORM - 3, 1e-4) for rung in CONTROLS],
+        *[(f"closing.cones.{rung}", 3, 511.9, 1e-5) for rung in CONTROLS],
+    ],
 }

@@ -49,3 +49,23 @@ COUNTERFEITS = {
     "M-24": {"mean_layer.one_head_error": OFF},
     "M-25": {"word.folded": one_entry_off},
 }
+
+
+def rounding(name):
+    return name, None, 1e-12
+
+
+LIMITS = {
+    "M-01": [
+        ("random.visible", 0, [0.5, 0]),
+        ("random.future", 0, [0, 0.1]),
+        *map(rounding, ("random.errors.row sums", "mean_layer.error", "mean_layer.one_head_error")),
+        ("random.first_row_off", None, 0.1),
+    ],
+    "M-05": [rounding("mean_layer.attention_error")],
+    "M-06": [("mean_layer.rows_apart", None, 1e-3)],
+    "M-15": [rounding("random.errors.sum over heads"), ("folding.gpt2.sum over heads", 3, 1e-12)],
+    "M-20": [("dropout.error", None, 0.01), rounding("dropout.repaired")],
+    "M-23": [("merging.one_head", None, 1), ("merging.twelve_heads", None, 1)],
+    "M-24": [rounding("mean_layer.error"), rounding("mean_layer.one_head_error")],
+}
