@@ -115,16 +115,12 @@ class Alibi:
         How many slopes there are.
     exponent
         The flattest of a power of two of heads is ``2 ** -exponent``.
-    odd_first
-        How slopes are chosen where ``heads`` is no power of two: every second of the next power of two comes first
-        (MPT), or last (BLOOM).
     """
 
     kind: ClassVar[str] = "ALiBi"
 
     heads: int
     exponent: float = 8.0
-    odd_first: bool = False
 
 
 @dataclass(frozen=True)

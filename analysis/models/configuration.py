@@ -15,9 +15,9 @@ from difflib import get_close_matches
 from types import SimpleNamespace
 
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.families.row import Config, Family
 from analysis.models.families.table import FAMILIES, REFUSED
-from analysis.models.families.tensors import MOST_LAYERS
 from analysis.models.files import raw_config
 
 CALLERS = (

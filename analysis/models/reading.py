@@ -24,8 +24,9 @@ from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import as_described, check_options, families_of, read_configuration, refuse_unknown
 from analysis.models.families import expected
+from analysis.models.families.checks import check_tensors, for_family
 from analysis.models.families.row import Config, Family, Rest
-from analysis.models.families.tensors import Source, Tensors, check_tensors, file_source, for_family, module_source
+from analysis.models.families.tensors import Source, Tensors, file_source, module_source
 from analysis.models.files import MissingTensor, is_partial
 from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
 

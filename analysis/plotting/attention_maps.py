@@ -15,7 +15,7 @@ from analysis.plotting import style
 
 @style.in_style
 def draw_gates(
-    maps: Mapping[str, ArrayLike], values: ArrayLike, *, ax: style.Panels | None = None, cmap: str = style.WEIGHT_CMAP
+    maps: Mapping[str, ArrayLike], values: ArrayLike, *, ax: style.Panels | None = None, cmap: str | None = None
 ) -> Figure:
     """Draw small maps by name, four in a line; beside each row of a map stands what it makes of the values.
 
@@ -48,7 +48,16 @@ def draw_gates(
     hide(axes.flat[len(maps) :])
     for panel, (name, given) in zip(axes.flat, maps.items(), strict=False):
         weights = np.asarray(given, float)
-        seaborn.heatmap(np.sqrt(weights), ax=panel, cmap=cmap, vmin=0, vmax=1, cbar=False, linewidths=0.5, square=True)
+        seaborn.heatmap(
+            np.sqrt(weights),
+            ax=panel,
+            cmap=cmap or style.WEIGHT_CMAP,
+            vmin=0,
+            vmax=1,
+            cbar=False,
+            linewidths=0.5,
+            square=True,
+        )
         panel.set_title(name)
         panel.set_xticks(np.arange(len(numbers)) + 0.5, [f"{number:g}" for number in numbers])
         panel.set_yticks([])
@@ -67,8 +76,8 @@ def draw_readings(
     tokens: Sequence[str],
     *,
     ax: style.Panels | None = None,
-    cmap: str = style.WEIGHT_CMAP,
-    colours: Mapping[str, str] = style.GATES,
+    cmap: str | None = None,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw maps in pairs: the weights, and beside them the gate that each cell was read as.
 
@@ -102,7 +111,7 @@ def draw_readings(
     pairs = [(np.asarray(attention), np.asarray(gate)) for attention, gate in zip(maps, cells, strict=True)]
     for i, ((attention, gate), title) in enumerate(zip(pairs, titles, strict=True)):
         left, right = axes[i // 2, 2 * (i % 2)], axes[i // 2, 2 * (i % 2) + 1]
-        left.imshow(attention, cmap=cmap, vmin=0, vmax=np.quantile(attention, 0.99))
+        left.imshow(attention, cmap=cmap or style.WEIGHT_CMAP, vmin=0, vmax=np.quantile(attention, 0.99))
         draw_cells(right, gate, order, colours)
         if len(names := np.unique(gate)) == 1:  # an empty panel would look like a mistake
             right.text(0.5, 0.5, f"all {order[names[0]]}", transform=right.transAxes, ha="center", va="center")
@@ -124,17 +133,17 @@ def hide(panels: Iterable[Axes | None]) -> None:
             panel.set_visible(False)
 
 
-def draw_cells(panel: Axes, cells: np.ndarray, order: Sequence[str], colours: Mapping[str, str] = style.GATES) -> None:
+def draw_cells(panel: Axes, cells: np.ndarray, order: Sequence[str], colours: Mapping[str, str] | None = None) -> None:
     """Paint each cell in the colour of its gate; what a query may not see stays white."""
     panel.imshow(
         np.ma.masked_less(cells, 0),
-        cmap=ListedColormap([colours[name] for name in order]),
+        cmap=ListedColormap([(colours or style.GATES)[name] for name in order]),
         norm=BoundaryNorm(np.arange(len(order) + 1) - 0.5, len(order)),
     )
 
 
 def name_gates(
-    figure: Figure, names: Sequence[str], colours: Mapping[str, str] = style.GATES, ax: style.Panels | None = None
+    figure: Figure, names: Sequence[str], colours: Mapping[str, str] | None = None, ax: style.Panels | None = None
 ) -> None:
     """Put a legend of gates under a figure, or into the first of the panels that are given."""
-    style.legend(figure, ax, [Patch(color=colours[name]) for name in names], names, min(len(names), 5))
+    style.legend(figure, ax, [Patch(color=(colours or style.GATES)[name]) for name in names], names, min(len(names), 5))

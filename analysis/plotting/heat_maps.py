@@ -22,7 +22,7 @@ def draw_maps(
     tokens: Sequence[str],
     *,
     ax: style.Panels | None = None,
-    cmap: str = style.WEIGHT_CMAP,
+    cmap: str | None = None,
 ) -> Figure:
     """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
 
@@ -63,7 +63,16 @@ def draw_maps(
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
         names = {"xticklabels": list(tokens), "yticklabels": list(tokens)}
-        seaborn.heatmap(values, mask=values == 0, ax=panel, norm=scale, cmap=cmap, square=True, cbar=False, **names)
+        seaborn.heatmap(
+            values,
+            mask=values == 0,
+            ax=panel,
+            norm=scale,
+            cmap=cmap or style.WEIGHT_CMAP,
+            square=True,
+            cbar=False,
+            **names,
+        )
         panel.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")
     figure.colorbar(axes[0, 0].collections[-1], ax=axes.ravel().tolist(), label="attention weight", shrink=0.7)
@@ -77,7 +86,7 @@ def draw_scores(
     label: str = "nats",
     *,
     ax: Axes | None = None,
-    cmap: str = style.SCORE_CMAP,
+    cmap: str | None = None,
 ) -> Figure:
     """Draw scores of heads along a sequence, one row per head: purple below 0, green above.
 
@@ -96,7 +105,7 @@ def draw_scores(
         values,
         ax=panel,
         norm=style.centred(values, float(np.quantile(np.abs(values), 0.9))),
-        cmap=cmap,
+        cmap=cmap or style.SCORE_CMAP,
         rasterized=True,
         xticklabels=max(1, values.shape[1] // 8),
         cbar_kws={"label": label, "extend": "both"},

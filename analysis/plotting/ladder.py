@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import style
 
-COLOURS = {"trained": style.COLOURS["trained"]} | {rung: colour for rung, (colour, _) in style.RUNGS.items()}
-
 
 class Ladder(NamedTuple):
     """One measure of a trained network and of its controls, by layer or by whatever else stands along an axis.
@@ -42,10 +40,17 @@ def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 
     return np.stack([np.mean(values, 0), np.min(values, 0), np.max(values, 0)], 1)
 
 
+def _with_own(colours: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the colours of the trained network and of the rungs: those of the book where others are not given."""
+    own = {"trained": style.COLOURS["trained"]} | {rung: colour for rung, (colour, _) in style.RUNGS.items()}
+    return own | dict(colours or {})
+
+
 def draw_lines(
-    panel: Axes, ladder: Ladder, along: Sequence[float] | None = None, colours: Mapping[str, str] = COLOURS
+    panel: Axes, ladder: Ladder, along: Sequence[float] | None = None, colours: Mapping[str, str] | None = None
 ) -> None:
     """Draw a ladder over layers into a panel: a band for each rung, and the trained network's line on top."""
+    colours = _with_own(colours)
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     along = np.arange(len(trained)) if along is None else np.asarray(along)
     for rung, values in ladder.controls.items():
@@ -57,9 +62,9 @@ def draw_lines(
     panel.plot(along, trained[:, 0], marker="o", color=colours["trained"], label="trained", zorder=3)
 
 
-def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str], colours: Mapping[str, str] = COLOURS) -> None:
+def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str], colours: Mapping[str, str] | None = None) -> None:
     """Draw a ladder of named quantities into a panel, a row each: bars from the least seed to the largest, dots."""
-    rungs = len(ladder.controls)
+    rungs, colours = len(ladder.controls), _with_own(colours)
     rows = np.arange(len(names))
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     panel.hlines(rows, trained[:, 1], trained[:, 2], color=colours["trained"], linewidth=1.5)
@@ -83,7 +88,7 @@ def lines(
     size: str = "wide",
     rows: int = 1,
     ax: style.Panels | None = None,
-    colours: Mapping[str, str] = COLOURS,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw ladders over layers, a panel per title in so many rows, with one legend.
 
@@ -115,7 +120,7 @@ def points(
     xlabels: Sequence[str],
     size: str = "wide",
     ax: style.Panels | None = None,
-    colours: Mapping[str, str] = COLOURS,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw ladders of named quantities, a panel a title, with one legend; ``ax`` and ``colours`` as in `lines`."""
     figure, axes = style.panels(ax, 1, len(panels), size=size, sharey=True)

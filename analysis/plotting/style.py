@@ -5,8 +5,10 @@ matplotlib as they were; only who starts a figure to draw into by hand (`new`) h
 """
 
 import functools
+import inspect
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -132,17 +134,70 @@ def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tup
     return figure, figure.subplots(rows, columns, **kwargs)
 
 
-def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
+@contextmanager
+def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None) -> Iterator[None]:
+    """Draw in other colours than the book's for a while.
+
+    Parameters
+    ----------
+    colours
+        Colours by what they stand for: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a rung of :data:`RUNGS`.
+    cmap
+        One colour map for scores, weights and positions, by matplotlib's name.
+
+    Raises
+    ------
+    ValueError
+        If nothing in the book has a colour of that name.
+
+    Examples
+    --------
+    >>> with recoloured({"trained": "black"}, cmap="magma"):
+    ...     look_of("MiniLM")["color"], WEIGHT_CMAP
+    ('black', 'magma')
+    >>> WEIGHT_CMAP
+    'cividis'
+    """
+    given = dict(colours or {})
+    if unknown := sorted(given.keys() - {*COLOURS, *GATES, *RUNGS}):
+        raise ValueError(f"no colour is called {unknown[0]!r}: choose from {', '.join([*COLOURS, *GATES, *RUNGS])}")
+    tables, maps = (COLOURS, GATES, RUNGS), ("SCORE_CMAP", "WEIGHT_CMAP", "POSITION_CMAP")
+    before, before_maps = [dict(table) for table in tables], {name: globals()[name] for name in maps}
+    for name, colour in given.items():
+        for table in (COLOURS, GATES):
+            table.update({name: colour} if name in table else {})
+        if name in RUNGS:
+            RUNGS[name] = colour, RUNGS[name][1]
+    globals().update(dict.fromkeys(maps, cmap) if cmap else {})
+    try:
+        yield
+    finally:
+        for table, own in zip(tables, before, strict=True):
+            table.update(own)
+        globals().update(before_maps)
+
+
+def in_style(draw: Callable[Given, Drawn]) -> Callable[..., Drawn]:
     """Let a figure function draw under the style sheet, or, where ``ax`` is given, under its caller's settings.
 
-    Either way matplotlib's settings are afterwards what they were.
+    Either way matplotlib's settings are afterwards what they were. The function takes ``colours=`` and ``cmap=`` as
+    well, which are those of `recoloured`, unless it has parameters of these names itself.
     """
+    own = inspect.signature(draw).parameters
 
     @functools.wraps(draw)
-    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
-        with matplotlib.rc_context():
+    def drawn(*args, **kwargs) -> Drawn:
+        other = {name: kwargs.pop(name, None) for name in ("colours", "cmap") if name not in own}
+        with matplotlib.rc_context(), recoloured(**other):
             return draw(*args, **kwargs)
 
+    kinds = {"colours": Mapping[str, str] | None, "cmap": str | None}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in kinds.items()
+        if name not in own
+    ]
+    drawn.__signature__ = inspect.signature(draw).replace(parameters=[*own.values(), *added])  # type: ignore[attr-defined]
     return drawn
 
 

@@ -28,8 +28,8 @@ def temperatures(tempered: Tempered, positions: int) -> Float[Tensor, " position
 def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tensor, " head"]:
     r"""Return ALiBi's slopes: :math:`2^{-8h/H}` for head ``h = 1..H`` where ``H`` is a power of two.
 
-    For other numbers of heads the missing ones are every second slope of the next power of two; families differ in
-    which come first.
+    For other numbers of heads the slopes of the power of two below come first, then every second one of the power of
+    two above.
 
     References
     ----------
@@ -39,8 +39,8 @@ def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tens
     --------
     >>> alibi_slopes(Alibi(2))
     tensor([0.0625, 0.0039], dtype=torch.float64)
-    >>> alibi_slopes(Alibi(3)) * 256, alibi_slopes(Alibi(3, odd_first=True)) * 256
-    (tensor([16.,  1., 64.], dtype=torch.float64), tensor([16.,  1., 64.], dtype=torch.float64))
+    >>> alibi_slopes(Alibi(3)) * 256
+    tensor([16.,  1., 64.], dtype=torch.float64)
     """
 
     def slopes(heads: int) -> Tensor:
@@ -49,9 +49,7 @@ def alibi_slopes(alibi: Alibi, dtype: torch.dtype = torch.float64) -> Float[Tens
     below = 2 ** math.floor(math.log2(alibi.heads))
     if below == alibi.heads:
         return slopes(below).to(dtype)
-    finer = slopes(2 * below)
-    both = torch.cat([finer[1::2], finer[::2]]) if alibi.odd_first else torch.cat([slopes(below), finer[::2]])
-    return both[: alibi.heads].to(dtype)
+    return torch.cat([slopes(below), slopes(2 * below)[::2]])[: alibi.heads].to(dtype)
 
 
 @checked

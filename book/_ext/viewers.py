@@ -31,6 +31,7 @@ SCRIPTS = {
     "score": ("score.js",),
     "sink": ("sink.js",),
     "arrows": ("arrows.js",),
+    "pattern": ("pattern.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -115,6 +116,7 @@ def draw(name: str, path: Path) -> dict:
         "score": score,
         "sink": sink,
         "arrows": arrows,
+        "pattern": pattern,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -135,7 +137,7 @@ def sentence() -> tuple[Figure, dict]:
 def mixer() -> tuple[Figure, dict]:
     """Draw one query of GPT-2's first layer, by the record of it."""
     from book.studies.semi_bias import figures
-    from book.studies.semi_bias import mixer as study
+    from book.studies.semi_bias import gpt2 as study
 
     shown = study.mixtures(experiments.load(RECORDS["mixer"]))
     return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
@@ -170,7 +172,7 @@ def switches() -> tuple[Figure, dict]:
 
 def cone() -> tuple[Figure, dict]:
     """Draw the rows of MiniLM and of random weights in space, after the last layer."""
-    from book.studies.bert_normality import directions as study
+    from book.studies.bert_normality import cone as study
     from book.studies.bert_normality import figures
 
     shown = study.directions(experiments.load(RECORDS["cone"]))
@@ -192,19 +194,42 @@ def score() -> tuple[Figure, dict]:
 
 def sink() -> tuple[Figure, dict]:
     """Draw one row of one map of MiniLM, by the record of it."""
-    from book.studies.bert_gates import figures, removal
+    from book.studies.bert_gates import figures, sink
 
-    shown = removal.one_row(experiments.load(RECORDS["sink"]))
+    shown = sink.one_row(experiments.load(RECORDS["sink"]))
     return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
 
 
 def arrows() -> tuple[Figure, dict]:
     """Draw one head's kernel as arrows laid end to end."""
-    from book.studies.rotary_bias import arrows as study
     from book.studies.rotary_bias import figures
+    from book.studies.rotary_bias import kernels as study
 
     shown = study.arrows(experiments.load(RECORDS["arrows"]))
     return figures.arrows(shown.length, shown.angle, shown.turn, study.DISTANCE), shown.start()
+
+
+def pattern() -> tuple[Figure, dict]:
+    """Draw what each of three words looks for, in a plane, with discs as large as the attention that the words get."""
+    from analysis.plotting import style
+
+    words, bias = {"a": (1.0, 0.0), "b": (0.0, 1.0), "c": (1.0, 1.0)}, 1.0
+    places = np.array(list(words.values()))
+    figure, axes = style.new(1, 3, size="wide", sharex=True, sharey=True)
+    for panel, name, (first, _) in zip(axes, words, places, strict=True):
+        own = 2 * first
+        weights = np.exp((own + bias) * places[:, 1])
+        panel.scatter(*places.T, s=600 * weights / weights.sum(), color=style.COLOURS["token"], alpha=0.6)
+        for word, (x, y) in words.items():
+            panel.annotate(word, (x, y), (10, -3), textcoords="offset points")
+        for low, high, part in ((0, own, "content"), (own, own + bias, "semi_bias")):
+            if high > low:
+                arrow = {"arrowstyle": "->", "color": style.COLOURS[part], "lw": 2, "shrinkA": 0, "shrinkB": 0}
+                panel.annotate("", (0, high), (0, low), arrowprops=arrow)
+        panel.set(title=f"{name} looks for (0, {own + bias:.0f})", xlim=(-0.4, 1.5), ylim=(-0.4, 3.2), xticks=[0, 1])
+        panel.set(xlabel="first number", yticks=range(4))
+    axes[0].set_ylabel("second number")
+    return figure, {"word": "b", "bias": True}
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

@@ -44,7 +44,7 @@ def mpt_positions(config: Config, layer: int, channel: int) -> Positions:
                 f"attn_config has {option} = {own!r}, which changes what a layer computes; read here are models with "
                 f"{value!r}"
             )
-    return alibi(odd_first=True)(config, layer, channel)
+    return alibi(config, layer, channel)
 
 
 def falcon_groups(config: Config) -> int:
@@ -162,7 +162,7 @@ BLOOM = Family(
     Maps(("self_attention.query_key_value",), "heads"),
     "self_attention.dense",
     (NormName("input_layernorm", eps="layer_norm_epsilon"),),
-    alibi(),
+    alibi,
     plain_causal,
     groups=None,
     tokens="word_embeddings",

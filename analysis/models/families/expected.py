@@ -1,17 +1,14 @@
 """Which tensors a model must have, by its row of the table and its configuration, and of which shapes.
 
 What belongs here: what attention needs, and what the rest of a layer has where a row says so. What does not: whether
-they are there (:mod:`analysis.models.families.tensors`).
+they are there (:mod:`analysis.models.families.checks`).
 """
 
 from collections.abc import Container, Iterator
 
 from analysis.models.families.learned import NEEDED
 from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, Rest
-
-Shape = tuple[int | None, ...] | None
-"""``None`` stands for any width, and alone for any shape."""
-Shapes = dict[str, Shape]
+from analysis.models.families.tensors import Shapes
 
 
 def count_layers(row: Family, config: Config) -> int:

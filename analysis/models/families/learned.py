@@ -5,7 +5,6 @@ What belongs here: reading them. What does not: positions that options describe
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from einops import einsum
@@ -14,9 +13,7 @@ from torch import Tensor
 
 from analysis.core.positions import Disentangled, Positions, RelativeBuckets, ScoreTable, StreamPositions
 from analysis.models.families.row import Config, Family
-
-if TYPE_CHECKING:
-    from analysis.models.families.tensors import Tensors
+from analysis.models.families.tensors import Tensors
 
 MPNET_TABLE = "encoder.relative_attention_bias.weight"
 ROWS = "encoder.rel_embeddings.weight"
@@ -31,19 +28,19 @@ def _t5_table(family: Family, config: Config, layer: int) -> str:
     return f"{family.layer.format(own)}.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
-def t5_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
+def t5_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
     """Return the table of a T5's layer."""
     table = _need_of(tensors, _t5_table(family, config, layer), *_buckets(config))
     longest = _whole(config, "relative_attention_max_distance")
     return RelativeBuckets(table, longest, family.stack == "encoder")
 
 
-def mpnet_buckets(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> RelativeBuckets:
+def mpnet_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
     """Return the one table that all layers of an MPNet share; whatever its size, the library reads 32 buckets."""
     return RelativeBuckets(_need_of(tensors, MPNET_TABLE, *_buckets(config))[:32], 128, two_sided=True)
 
 
-def _need_of(tensors: "Tensors", name: str, due: tuple[int, ...], implied_by: str) -> Tensor:
+def _need_of(tensors: Tensors, name: str, due: tuple[int, ...], implied_by: str) -> Tensor:
     """Return a table of the shape that the configuration implies; of another shape its rows would mean other things."""
     table = tensors.need(name)
     if tuple(table.shape) != due:
@@ -121,7 +118,7 @@ def _by_head(rows: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return einsum(rows, W, "row model, head model channel -> head row channel") + b[:, None]
 
 
-def deberta_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
+def deberta_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
     """Return the first DeBERTa's rows for distances, through maps of their own."""
     if not (parts := _parts(config)):
         return StreamPositions("learned")
@@ -137,7 +134,7 @@ def deberta_rows(family: Family, config: Config, layer: int, tensors: "Tensors",
     return Disentangled(keys, queries, span, None, span)
 
 
-def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
+def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
     """Return a later DeBERTa's rows, through the maps of queries and keys or, where not shared, through their own."""
     if not (parts := _parts(config)):
         return StreamPositions("learned")
@@ -161,7 +158,7 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: "Tensor
     return Disentangled(through("c2p", "K"), through("p2c", "Q"), buckets or longest, buckets, longest)
 
 
-def beit_tables(family: Family, config: Config, layer: int, tensors: "Tensors", fields: dict) -> Positions:
+def beit_tables(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
     """Return what a BEiT adds for each pair of places in an image of its own size: a layer's table, or one for all."""
     names = _beit_tensors(family, config, layer)
     if not names:

@@ -208,8 +208,6 @@ def frequencies(coordinates: int, base: float) -> torch.Tensor:
     return (1.0 / (base**power)).double()
 
 
-def alibi(
-    *, odd_first: bool = False, exponent: Callable[[Config], float] = lambda config: 8.0
-) -> Callable[[Config, int, int], Alibi]:
-    """Return a function for rows with ALiBi."""
-    return lambda config, layer, channel: Alibi(config.num_attention_heads, float(exponent(config)), odd_first)
+def alibi(config: Config, layer: int, channel: int) -> Alibi:
+    """Return the positions of a layer with ALiBi, in whose families the flattest slope is 2 ** -8."""
+    return Alibi(config.num_attention_heads)

@@ -1,5 +1,5 @@
 // The score mixer: GPT-2's first layer, positions alone. T^p and T^pp in any mixture, the weights they lead to, and the
-// positions as a curve in space. T^pp is a product of narrow factors (book.studies.semi_bias.mixer states the error).
+// positions as a curve in space. T^pp is a product of narrow factors (book.studies.semi_bias.gpt2 states the error).
 Play.viewer("mixer", async root => {
   "use strict";
   const { element, plot } = Play;
@@ -73,7 +73,7 @@ Play.viewer("mixer", async root => {
       element("div", {}, ...["Tp", "Tpp", "width", "sharpness", "turn"].map(name => sliders[name].whole), mask.whole)),
     element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${rank} in half precision. With tokens as wide as positions no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
   more.addEventListener("toggle", () => draw());
-  root.replaceChildren(element("p", { class: "play-prompt" }, "The query looks for its neighbours. The circle alone sends it far back. Where will the ramp alone send it, and how sharply? And both? Guess, then press."),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "This query looks for its neighbours. The circle alone sends it far back. Guess: where does the ramp alone send it, and where do both? Then press."),
     mixChoice.whole, sliders.query.whole,
     element("div", { class: "play-two" }, element("div", {}, weightTitle, weightPlot, said),
       element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space)), more);

@@ -72,7 +72,7 @@ Play.viewer("sentence", async root => {
     link);
   more.open = ["text", "model", "layer", "head", "query", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
   root.replaceChildren(
-    element("p", { class: "play-prompt" }, element("b", {}, "Give every key the same long bias."), " The scores will change. Will the attention? Guess, then look. Then take the query bias away."),
+    element("p", { class: "play-prompt" }, "Will the attention change if every key gets the same long bias? Guess, then try both switches."),
     element("div", { class: "play-pair", role: "group", "aria-label": "Biases" }, long.whole, toggles[0].whole),
     equation, effect, more);
 
@@ -167,7 +167,7 @@ Play.viewer("sentence", async root => {
   function happened(moved, shifted, guesses) {  // in plain words
     const off = SWITCHES.filter(s => state.off.has(s[0])).map(s => WORDS[s[0]] ? `the ${WORDS[s[0]]}` : s[0]);
     const turned = model.config.rotary ? " In this model positions turn the keys, so what the key bias adds is not constant along a row." : "";
-    if (!state.off.size) return `The model is as it was trained.${turned}`;
+    if (!state.off.size) return `The model is as it was trained.${turned || " Its own key bias is almost zero, so its constants are too."}`;
     const listed = off.length > 1 ? `${off.slice(0, -1).join(", ")} and ${off.at(-1)}` : off[0];
     const put = [...(state.off.has(LONG) ? ["With a long key bias"] : []), ...(off.length ? [`${state.off.has(LONG) ? "w" : "W"}ithout ${listed}`] : [])].join(" and ");
     const without = `${put}, `;

@@ -1,14 +1,201 @@
-"""What the ladder of controls says of gates: patterns, compositions, and whether a query bias makes the columns."""
+"""What the ladder of controls says of gates: patterns, compositions, what maps carry, and two objections tried alone.
+
+Random weights as large as MiniLM's have columns. Are large weights enough? BERT adds one vector, that of the first
+token type, to every token; here it is 0, and nothing else changes. And the sink turns down what a head adds. Does each
+word turn it for itself? Here each row gives the first token what its head gives it on average.
+"""
 
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+import torch
+
+from analysis.core.axes import Attention
 from analysis.maps import gates
-from analysis.models.controls import LARGE, PERMUTED, SHARP
-from analysis.statistics.intervals import Interval
-from book.publish import Inputs, Numbers
-from book.publish.phrases import percent
-from book.studies.bert_gates.experiments import QUERIES
-from book.studies.shared.documents import Rungs, load_rungs
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.controls import LARGE, PERMUTED, SHARP, make_controls
+from analysis.models.reading import load
+from analysis.statistics.intervals import Interval, mean_interval
+from book.lab.documents import KINDS, load_documents
+from book.publish import Inputs, Numbers, live_or_record
+from book.publish.phrases import enumerated, percent
+from book.publish.records import Experiment, Result
+from book.studies.bert_gates.experiments import CLASSES, DIRECTIONAL, EACH, FIRST, QUERIES, read_layer
+from book.studies.bert_gates.experiments import LONGEST as LONGEST_OF_MAPS
+from book.studies.bert_gates.sink import EMPTY, LONGEST, choose_sink, run_without
+from book.studies.shared.documents import LADDER, Rungs, load_rungs
+from book.studies.shared.map_counts import PRESENT
+
+# ---- What maps carry, and what the sink is made of: records
+
+CARRIED_PLACES = {
+    **{name: ("first", k) for k, name in enumerate(FIRST)},
+    **{name: ("classes", k) for k, name in enumerate(CLASSES)},
+    **{f"{gate}, by contribution": ("weighted gates", k) for k, gate in enumerate(gates.GATES)},
+    "length of first": ("length of first",),
+}
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The maps of the classifier of virus variants: shares of them with a pattern, and with two or more."""
+
+    patterned: float
+    composed: float
+    diagonals: float  # the largest share of the attention that a map has on any diagonal
+
+
+@dataclass(frozen=True)
+class CarriedNumbers(Numbers):
+    """The numbers of these sections in the page's text."""
+
+    first_lengths: str
+    first_attention: str
+    first_contribution: str
+    columns_contribution: str
+    sink_semi_bias: str
+    sink_common: str
+    sink_content: str
+
+
+def measure_carried(inputs: Inputs) -> Rungs:
+    """Read what maps carry, and how they are classed."""
+    return load_rungs("bert-gates-weighted", inputs, CARRIED_PLACES)
+
+
+def measure_covered(inputs: Inputs) -> float:
+    """Return how much of a full diagonal the detector finds in one run, where it finds least: the calibration's."""
+    return float(live_or_record("gate-detector-calibration", inputs, recompute=False)[0].array("covered").min())
+
+
+def measure_classifier(inputs: Inputs) -> Classifier:
+    """Read the gates of every map of the classifier off the record of the case study."""
+    scores = live_or_record("variant-measures", inputs, recompute=False)[0].array("gates")
+    there = scores[..., : len(gates.PATTERNS)] >= PRESENT
+    return Classifier(float(there.any(-1).mean()), float((there.sum(-1) >= 2).mean()), float(scores[..., 1:4].max()))
+
+
+def class_table(carried: Rungs) -> pd.DataFrame:
+    """Tabulate the classes of maps by kind of text and in the controls, in per cent of the maps."""
+    columns = {kind: [carried[name].by_kind[kind].mean() for name in CLASSES] for kind in KINDS}
+    columns |= {rung: [carried[name].controls[rung].mean() for name in CLASSES] for rung in LADDER}
+    return pd.DataFrame(columns, index=pd.Index(list(CLASSES), name="class")).map(lambda share: f"{100 * share:.0f}")
+
+
+def sink_table(carried: Rungs) -> pd.DataFrame:
+    """Tabulate by layer what the first token gets in all, for what reason, and what it contributes."""
+    own, bare, centred, contributed = (carried[name].documents.mean(0) for name in FIRST)
+    rows = {
+        "attention": own,
+        "of it by the semi-bias": own - bare,
+        "by what queries share besides": bare - centred,
+        "by content": centred,
+        "share of what arrives": contributed,
+        "length of what it brings, over others": carried["length of first"].documents.mean(0),
+    }
+    table = pd.DataFrame(rows).T.map(lambda value: f"{value:.3f}").rename_axis("what the first token gets")
+    return table.rename(columns=lambda layer: f"layer {layer}")
+
+
+def carried_numbers(carried: Rungs) -> CarriedNumbers:
+    """Write the numbers."""
+    own, bare, centred, contributed = (carried[name].documents.mean() for name in FIRST)
+    lengths = carried["length of first"].documents.mean(0)
+    return CarriedNumbers(
+        first_lengths=enumerated(lengths, ".2f"),
+        first_attention=percent(own),
+        first_contribution=percent(contributed),
+        columns_contribution=percent(carried["directional, by contribution"].documents.mean()),
+        sink_semi_bias=percent(own - bare),
+        sink_common=percent(bare - centred),
+        sink_content=percent(centred),
+    )
+
+
+# ---- Two objections to what the page says of columns and of the sink, each tried on its own
+
+TYPES = (True, False)
+"""With what BERT adds to every token, and without it."""
+
+
+def hold_volume(maps: Attention, taken: Attention) -> Attention:
+    """Give every row of a head the mean of what is taken from its rows; the rest keeps its proportions.
+
+    >>> maps = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
+    >>> hold_volume(maps, maps * choose_sink(maps))
+    tensor([[0.3000, 0.4200, 0.2800],
+            [0.3000, 0.2333, 0.4667]])
+    """
+    share = taken.sum(-1, keepdim=True)
+    mean = share.mean(-2, keepdim=True)
+    held = (maps - taken) * (1 - mean) / (1 - share).clamp_min(EMPTY) + taken * mean / share.clamp_min(EMPTY)
+    return torch.where((share > EMPTY) & (share < 1 - EMPTY), held, maps)
+
+
+@torch.no_grad()
+def columns_of(network: torch.nn.Module, tokenizer, texts: list[str], *, typed: bool) -> tuple[float, float]:
+    """Return the share of the attention on columns and the share of maps with a pattern, with or without the type."""
+    types = network.embeddings.token_type_embeddings.weight
+    kept = types.clone()
+    types.mul_(typed)
+    found = []
+    for text in texts:
+        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST_OF_MAPS)
+        layers = load(network).plain_layers()
+        found += [read_layer(x, layer, layer.b_Q) for x, layer in zip(states, layers)]
+    types.copy_(kept)
+    return (
+        float(np.mean([layer["gates"][DIRECTIONAL] for layer in found])),
+        float(np.mean([layer["patterned"] for layer in found])),
+    )
+
+
+def try_objections(device: torch.device) -> Result:
+    """Return columns and patterns ``(seed, with and without the type)``, and by document how far the sentence turns."""
+    checkpoint = checkpoints.find("minilm")
+    tokenizer = pretrained.tokenizer(checkpoint)
+    trained = pretrained.load(checkpoint, device=device)
+    texts, found = [document.text for document in load_documents(each=EACH)], []
+    for control in make_controls(
+        trained, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
+    ):
+        found.append([columns_of(control.network, tokenizer, texts, typed=typed) for typed in TYPES])
+    network = trained.double()
+    layers, turned = load(network).encoder_layers(), []
+    for document in load_documents():
+        (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)
+        rows, _ = run_without(states[0], layers, lambda maps: maps * choose_sink(maps), hold_volume)
+        turned.append(1 - torch.cosine_similarity(rows.mean(0), states[-1].mean(0), dim=0).item())
+    columns, patterned = np.moveaxis(np.array(found, np.float32), -1, 0)
+    arrays = {"columns": columns, "patterned": patterned, "held": np.array(turned, np.float32)}
+    return Result({}, arrays, {"columns": 0.01, "patterned": 0.02, "held": 1e-4})
+
+
+@dataclass(frozen=True)
+class Objections(Numbers):
+    """Means over seeds in the page's text, in per cent; and how far the sentence turns with one volume per head."""
+
+    columns_typed: str
+    columns_untyped: str
+    patterned_typed: str
+    patterned_untyped: str  # the most of any seed
+    sink_held: float
+
+
+def measure_objections(inputs: Inputs) -> Objections:
+    """Read what was found."""
+    record, _ = live_or_record("bert-gates-objections", inputs, recompute=False)
+    columns, patterned = (record.array(name).astype(float) for name in ("columns", "patterned"))
+    return Objections(
+        *(percent(share, 1) for share in columns.mean(0)),
+        patterned_typed=percent(patterned[:, 0].mean()),
+        patterned_untyped=percent(patterned[:, 1].max(), 1),
+        sink_held=mean_interval(record.array("held").astype(float)).value,
+    )
+
+
+# ---- What the ladder of controls says of gates: patterns, compositions, and whether a query bias makes the columns
 
 PANELS = ("maps with a pattern", "maps with two or more", "columns", "diagonals", "clusters", "row entropy")
 GATE = {name: ("gates", gates.GATES.index(name)) for name in gates.GATES}
@@ -114,3 +301,14 @@ def ladder_numbers(rungs: Rungs) -> LadderNumbers:
         first_trained=trained("first of columns"),
         first_most=most("first of columns"),
     )
+
+
+EXPERIMENTS = {
+    "objections": Experiment(
+        "Columns of large random weights without what BERT adds to every token; MiniLM's sink as one setting per head",
+        try_objections,
+        models=("minilm",),
+        minutes=2,
+        seed=0,
+    )
+}

@@ -16,7 +16,7 @@ from torch import Tensor
 from analysis.maps import gates
 from analysis.maps.entropy import row_entropy
 from book.studies.bert_gates.printed_gates import PrintedGates, measure_printed_gates
-from book.studies.shared.errors import largest
+from book.studies.shared.equality import largest
 
 POSITIONS, CHANNELS = 12, 5
 COLUMN = 4  # the key of the directional gate

@@ -10,15 +10,19 @@ from jaxtyping import Float, Int8
 from analysis.maps import gates, streaming
 from analysis.models import attention_hooks, checkpoints, pretrained
 from book.publish import Inputs, Numbers, choose_inputs
-from book.studies.bert_gates.carried import (
+from book.studies.bert_gates.controls import (
     CarriedNumbers,
     Classifier,
+    LadderNumbers,
+    Objections,
     carried_numbers,
+    ladder_numbers,
     measure_carried,
     measure_classifier,
     measure_covered,
+    measure_objections,
+    measure_rungs,
 )
-from book.studies.bert_gates.controls import LadderNumbers, ladder_numbers, measure_rungs
 from book.studies.bert_gates.gate_census import (
     CensusNumbers,
     Gallery,
@@ -36,7 +40,6 @@ from book.studies.bert_gates.interventions import (
     measure_ablation,
     measure_bias_exchange,
 )
-from book.studies.bert_gates.objections import Objections, measure_objections
 from book.studies.bert_gates.sink import Removal, RemovalNumbers, measure_removal, removal_numbers
 from book.studies.shared.documents import Rungs
 from book.studies.shared.nearest_classifier import Nearest, read_nearest

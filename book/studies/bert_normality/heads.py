@@ -14,10 +14,9 @@ from analysis.statistics.intervals import Interval
 from book.lab.mathematics import layer_profile
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.experiments import load
-from book.studies.bert_normality.drawn import DrawnText
-from book.studies.bert_normality.rows import depth_correlation, over_texts, rank_correlation
-from book.studies.shared.networks import Arrays
-from book.studies.shared.within_layers import WithinLayers, correlate_within_layers
+from book.studies.bert_normality.rows import DrawnText, depth_correlation, over_texts, rank_correlation
+from book.studies.shared.averages import WithinLayers, correlate_within_layers
+from book.studies.shared.ladder import Arrays
 
 BINS = (16, 256, 4096)
 DRAWS = 4000  # renumberings of the heads of a layer

@@ -6,11 +6,9 @@ from typing import ClassVar
 from analysis.statistics.intervals import Interval
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
-from book.studies.bert_normality import experiments
-from book.studies.bert_normality.classifier import Classifier, measure_classifier
+from book.studies.bert_normality import controls
 from book.studies.bert_normality.cone import Cone, measure_cone
 from book.studies.bert_normality.controls import ControlPhrases, measure_rungs, phrase_rungs
-from book.studies.bert_normality.drawn import Subject, describe, run_networks
 from book.studies.bert_normality.heads import (
     Effects,
     Entropies,
@@ -21,21 +19,24 @@ from book.studies.bert_normality.heads import (
     measure_silenced,
     measure_spectra,
 )
-from book.studies.bert_normality.released import Released, measure_released
+from book.studies.bert_normality.released import Classifier, Released, measure_classifier, measure_released
 from book.studies.bert_normality.rows import (
     Invariance,
     Padding,
     Rows,
+    Subject,
     Threshold,
+    describe,
     measure_invariance,
     measure_padding,
     measure_rows,
     measure_threshold,
+    run_networks,
 )
 from book.studies.bert_normality.sums import Sums, Total, measure_sums, measure_total
 from book.studies.shared.documents import Rungs
+from book.studies.shared.ladder import Survey, load_survey
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
-from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 8  # of a reader's texts, the most that are surveyed in all layers
 
@@ -141,7 +142,7 @@ def measure(model: str = "minilm", texts: str | None = None, device: str = "auto
         Where the models run.
     """
     inputs = choose_inputs(model, own="minilm", texts=texts, device=device)
-    survey = load_survey("bert-normality-minilm", experiments.survey, inputs, count=TEXTS_SURVEYED)
+    survey = load_survey("bert-normality-minilm", controls.survey, inputs, count=TEXTS_SURVEYED)
     arrays, text = survey.arrays, run_networks(inputs)
     subject = describe(text)
     threshold = measure_threshold(subject.width)
@@ -221,7 +222,7 @@ def _phrase_heads(effects: Effects) -> HeadPhrases:
         linked_first=phrase(effects.within[0]),
         linked_last=phrase(effects.within[-1]),
         ablated=len(effects.effect["trained"]),
-        ablated_tokens=experiments.LONGEST_ABLATED,
+        ablated_tokens=controls.LONGEST_ABLATED,
         sinks=int(effects.is_sink.sum()),
         heads=effects.is_sink.shape[1],
         sink_places="; ".join(places) or "none",

@@ -1,4 +1,4 @@
-"""What the released code of the paper computes in this section's place: its cone index, its rows, its entropy."""
+"""The same measures as the released code takes them, and on the classifier that was trained for this book."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,42 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
+from analysis.models import checkpoints
+from analysis.models.reading import load
 from analysis.representations import anisotropy
+from analysis.statistics.normality import critical_value
 from book.publish import Inputs, Numbers, live_or_record
-from book.studies.bert_normality.drawn import DrawnText
-from book.studies.shared import authors_outputs, map_entropies
+from book.studies.bert_normality.rows import DrawnText
+from book.studies.shared import released_code
 from book.studies.shared import released_code as code
-from book.studies.shared.map_entropies import MapEntropies
+from book.studies.shared.averages import by_layer
+from book.studies.shared.released_code import MapEntropies
+
+# ---- The same measures on the classifier of virus variants that was trained for this book, and on its control
+
+NAMES = ("first_failing", "D_sum", "D_total", "cone", "cosine", "largest", "entropy")
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Means over sequences (and heads) by layer, trained and control; and the critical value for its width."""
+
+    trained: Mapping[str, Float[np.ndarray, " layer"]]
+    control: Mapping[str, Float[np.ndarray, " layer"]]
+    critical: float
+
+
+def measure_classifier(inputs: Inputs) -> Classifier:
+    """Read the record of the case study."""
+    record, _ = live_or_record("variant-measures", inputs, recompute=False)
+    width = load(checkpoints.find("variant-bert-mini")).width
+    trained, control = (
+        {name: by_layer(record.array(prefix + name)).astype(float) for name in NAMES} for prefix in ("", "control_")
+    )
+    return Classifier(trained, control, critical_value(width))
+
+
+# ---- What the released code of the paper computes in this section's place: its cone index, its rows, its entropy
 
 SHARP = ("directional", "open", "backward", "instance")
 
@@ -49,7 +79,7 @@ def measure_released(text: DrawnText, inputs: Inputs) -> Released:
     )
     rows = text.states["trained"][1:].double()
     expected = rows.shape[1] * anisotropy.resultant_length(rows)
-    gates, noise = map_entropies.measure_gates(), map_entropies.measure_noise()
+    gates, noise = released_code.measure_gates(), released_code.measure_noise()
     value = classifier.array("trained/mean_value_entropy").mean(2)
     return Released(
         closed=f"{gates['closed'].whole:.0f}",
@@ -64,5 +94,5 @@ def measure_released(text: DrawnText, inputs: Inputs) -> Released:
         gates=gates,
         noise=noise,
         value_rises=np.array([spearmanr(range(len(each)), each).statistic for each in value]),
-        minimal_keys=np.median(authors_outputs.load().minimal_keys, 1),
+        minimal_keys=np.median(released_code.load_authors_outputs().minimal_keys, 1),
     )

@@ -12,9 +12,8 @@ from analysis.models.reading import load
 from analysis.statistics import normality
 from analysis.transformer.layernorm import normalise
 from book.lab.mathematics import layer_profile
-from book.studies.bert_normality.drawn import DrawnText
-from book.studies.bert_normality.rows import over_texts
-from book.studies.shared.networks import Arrays
+from book.studies.bert_normality.rows import DrawnText, over_texts
+from book.studies.shared.ladder import Arrays
 
 KINDS = {
     "trained": ("trained", "D_sum"),

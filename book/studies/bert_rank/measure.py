@@ -16,7 +16,6 @@ from analysis.models.checkpoints import Checkpoint
 from analysis.models.reading import load
 from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.bert_rank.controls import LadderNumbers, measure_rungs, write_ladder
-from book.studies.bert_rank.ranks import DROPPED, Ranks, measure_ranks
 from book.studies.bert_rank.stacks import (
     NO_MLP,
     WHOLE,
@@ -32,15 +31,18 @@ from book.studies.bert_rank.stacks import (
     typical,
 )
 from book.studies.bert_rank.statements import (
+    DROPPED,
     CentredCases,
     Examples,
     LayerNormCheck,
+    Ranks,
     find_examples,
     measure_norm,
+    measure_ranks,
     try_centring,
 )
 from book.studies.shared.documents import Rungs
-from book.studies.shared.networks import SEEDS
+from book.studies.shared.ladder import SEEDS
 
 
 @dataclass(frozen=True)

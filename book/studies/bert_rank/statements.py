@@ -1,4 +1,4 @@
-"""The printed statements on ranks, and ours, for matrices of whole numbers: each says whether it is true of its case.
+"""The printed statements on ranks, and ours, for matrices of whole numbers, and ranks in a trained model.
 
 A case that a statement does not speak of, such as a constant row under LayerNorm, counts as true. Means are multiplied
 by the width, so that all numbers stay whole and no rank is rounded.
@@ -6,7 +6,7 @@ by the width, so that all numbers stay whole and no rank is rounded.
 They are tried on every small matrix; LayerNorm is held to the printed map, and a bias to what it can do to a rank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,12 +18,16 @@ from torch.nn.functional import layer_norm as layer_norm_of_torch
 
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
-from analysis.matrices.rank import numerical_rank
+from analysis.matrices.rank import NormRanks, numerical_rank
+from analysis.models import extraction
 from analysis.models.extraction import Observed
 from analysis.transformer.attention import attend
+from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm, centre, sigma
 from book.lab.mathematics.exact_ranks import exact_rank, first_counterexample, rank_change, small_matrices
-from book.studies.shared.errors import largest
+from book.studies.shared.equality import largest
+
+# ---- The printed statements on ranks, and ours, for matrices of whole numbers
 
 
 def rows_vary(X: np.ndarray) -> bool:
@@ -262,3 +266,73 @@ def opposite_bias(row: Float[Tensor, "1 model"]) -> Norm:
     """Return a LayerNorm whose bias takes away what it makes of this row."""
     one, zero = torch.ones_like(row[0]), torch.zeros_like(row[0])
     return Norm(one, -apply_norm(row, Norm(one, zero, eps=0.0))[0], eps=0.0)
+
+
+# ---- Ranks on the way through the LayerNorms of a trained model and of its control
+
+DROPPED = 1e-14  # below this share of the largest, singular values do not count
+DEAD = 1e-6  # a gain below this lets nothing through
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks on the way through the LayerNorms after attention, by ``(trained or control, number of tokens)``."""
+
+    width: int
+    limit: int  # tokens of the longer input
+    short: int  # tokens of the shorter one
+    through: Mapping[tuple[str, int], list[NormRanks]]
+    apart: Mapping[tuple[str, int], list[float]]  # sine of the angle between the all-one row and the row space
+    reads: Mapping[str, Float[Tensor, "row model"]]  # what the first LayerNorm reads, by title of the panel
+    last: NormRanks  # through the last LayerNorm of the trained model, for the longer input
+    dead_gains: int  # its gains below 1e-6
+
+    @property
+    def all_steps(self) -> list[NormRanks]:
+        """The ranks of all layers, models and inputs."""
+        return [steps for of_layers in self.through.values() for steps in of_layers]
+
+    @property
+    def clear(self) -> bool:
+        """Whether every singular value lies far from the tolerance, above or below."""
+        counts = [count for steps in self.all_steps for count in steps]
+        return min(c.kept for c in counts) > 1e-9 and max(c.dropped for c in counts) < DROPPED
+
+    @property
+    def lawful(self) -> bool:
+        """Whether centring costs a rank exactly where the all-one row lies in the row space."""
+        return all(
+            steps.centred.rank == steps.read.rank - (distance < 1e-7)
+            for key, of_layers in self.through.items()
+            for steps, distance in zip(of_layers, self.apart[key], strict=True)
+        )
+
+    def of(self, step: str, tokens: int, which: str = "trained") -> list[int]:
+        """Return the different ranks after one step of the LayerNorms, over all layers."""
+        return sorted({getattr(steps, step).rank for steps in self.through[which, tokens]})
+
+    def added_by_bias(self, which: str) -> list[int]:
+        """Return by how much the bias changes the rank for the longer input, over all layers."""
+        return sorted({steps.with_bias.rank - steps.with_gain.rank for steps in self.through[which, self.limit]})
+
+
+def measure_ranks(networks: Mapping[str, torch.nn.Module], tokenizer, passages: Sequence[str]) -> Ranks:
+    """Take ranks through the LayerNorms after attention: of fewer tokens than dimensions, and of all there can be."""
+    config = networks["trained"].config
+    width, limit = config.hidden_size, config.max_position_embeddings
+    short = max(2, min(width // 3, limit // 2))
+    joined = " ".join(passages)[: 20 * limit]
+    through, apart, reads = {}, {}, {}
+    for (which, network), tokens in product(networks.items(), (short, limit)):
+        o = extraction.observe(network, tokenizer, [joined], tokens)
+        read = [o.rows(i) + attend(o.rows(i), layer.attention).output for i, layer in enumerate(o.layers)]
+        through[which, tokens] = [
+            rank.ranks_through_norm(x, layer.norm_attention) for x, layer in zip(read, o.layers, strict=True)
+        ]
+        apart[which, tokens] = [rank.distance_of_ones(x) for x in read]
+        if which == "trained":
+            reads[f"n = {len(read[0])}, d = {width}"] = read[0].cpu()
+            stations, norm = run_layer(o.rows(len(o.layers) - 1), o.layers[-1]), o.layers[-1].norm_mlp
+            last = rank.ranks_through_norm(stations.before_second, norm)
+            dead_gains = int((norm.gain.abs() < DEAD).sum())
+    return Ranks(width, limit, short, through, apart, reads, last, dead_gains)

@@ -22,7 +22,7 @@ from analysis.representations.rank_collapse import random_collapse, trace_residu
 from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Record, Result, Value
-from book.studies.bert_rank.ladder import LONGEST
+from book.studies.bert_rank.controls import LONGEST
 from book.studies.bert_rank.stacks import GAINS, set_parts
 from book.studies.shared.ladder import measure_controls
 

@@ -6,9 +6,9 @@ import pandas as pd
 
 from analysis.models.controls import LARGE, PERMUTED
 from analysis.plotting.ladder import spread
-from book.studies.bert_rank.ladder import FACTORS, WAYS
-from book.studies.bert_rank.ranks import Ranks
+from book.studies.bert_rank.controls import FACTORS, WAYS
 from book.studies.bert_rank.stacks import Runs, TrainedStack, in_words, typical
+from book.studies.bert_rank.statements import Ranks
 from book.studies.shared.documents import Rungs
 
 STEPS = {"read": "read", "centred": "centred", "divided": "divided", "with_gain": "with gain", "with_bias": "with bias"}

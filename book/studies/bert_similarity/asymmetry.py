@@ -1,19 +1,25 @@
-"""How asymmetric scores and attention are, for M as trained and for forms that lack what makes them so."""
+"""How asymmetric scores and attention are, and what stretches and lengths of rows do to them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual, Scores
-from analysis.matrices import symmetry
+from analysis.maps import distance
+from analysis.matrices import spectra, symmetry
 from analysis.models.extraction import Observed
-from analysis.transformer.attention import softmax
-from book.studies.bert_similarity.networks import Models
-from book.studies.shared.averages import interval
+from analysis.statistics.intervals import Interval
+from analysis.transformer.attention import compute_scores, softmax
+from book.lab.mathematics import stretching
+from book.studies.bert_similarity.networks import DrawnHead, Models
+from book.studies.shared.averages import interval, mean
+
+# ---- How asymmetric scores and attention are, for M as trained and for forms that lack what makes them so
 
 TRAINED, CONTENT, SYMMETRIC, POSITIVE = "as trained", "content alone", "symmetric part of M", "positive form"
 LESS_COMMON, COMMON = "content less its common part", "common part of content alone"
@@ -125,3 +131,91 @@ def measure_scores(scores: Scores) -> list[float]:
         (scores.diagonal(dim1=-2, dim2=-1) < 0).double(),
     )
     return [values.mean().item() for values in of_heads]
+
+
+# ---- How far W_Q, W_K and W_V can stretch a row, and how far the rows of texts are stretched
+
+
+@dataclass(frozen=True)
+class Stretching:
+    """What the largest singular values allow, and what happens to the rows of the texts.
+
+    Growth is the norm of a row of Q, K or V over the norm of its row of X, dimensionless.
+    """
+
+    norms: Mapping[str, Float[np.ndarray, "kind row"]]  # of X, Q, K, V in the drawn head
+    largest: Mapping[str, Float[np.ndarray, "map head_of_all_layers"]]
+    growth: Mapping[str, Float[Tensor, "map head_of_all_layers row"]]
+    mean_growth: Mapping[str, Float[np.ndarray, "map head_of_all_layers"]]  # over all directions
+    over: Mapping[str, list[float]]  # share of the heads with a largest singular value above 1
+    alone: Mapping[str, list[Interval]]  # share of the pairs of row and head with a growth above 1
+    joint: Mapping[str, list[float]]  # share of the rows that all heads of a layer together amplify
+    furthest: list[float]  # the largest growth of all in the trained model
+    amplified_V: int
+
+
+def measure_stretching(subjects: Models, drawn: DrawnHead) -> Stretching:
+    """Measure largest singular values, and the growth of every row in every head, with biases."""
+    both = subjects.both
+    largest = {which: stretching.over_heads(spectra.spectral_norm, o.attention) for which, o in both.items()}
+    by_text = {which: [stretching.amplifications(s, o.attention) for s in o.states] for which, o in both.items()}
+    of_means = {which: stretching.over_heads(stretching.mean_amplification, o.attention) for which, o in both.items()}
+    return Stretching(
+        norms={
+            which: stretching.row_norms(o.rows(drawn.layer), o.attention[drawn.layer], drawn.head).cpu().numpy()
+            for which, o in both.items()
+        },
+        largest={which: sigma.flatten(1).cpu().numpy() for which, sigma in largest.items()},
+        growth={which: torch.cat(growth, -1).flatten(1, 2).cpu() for which, growth in by_text.items()},
+        mean_growth={which: growth.flatten(1).cpu().numpy() for which, growth in of_means.items()},
+        over={which: (sigma > 1).double().mean((1, 2)).tolist() for which, sigma in largest.items()},
+        alone={
+            which: [interval([(g[k] > 1).double().mean() for g in growth]) for k in range(3)]
+            for which, growth in by_text.items()
+        },
+        joint={
+            which: [mean([(g[k].square().sum(1) > 1).double().mean() for g in growth]) for k in range(3)]
+            for which, growth in by_text.items()
+        },
+        furthest=[max(g[k].max().item() for g in by_text["trained"]) for k in range(3)],
+        amplified_V=int(sum((g[2] > 1).sum() for g in by_text["trained"])),
+    )
+
+
+# ---- What the lengths of rows do to scores and to attention
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What the lengths of rows do to scores and attention."""
+
+    spread: Mapping[str, list[float]]  # standard deviation over mean of the lengths, by layer
+    scaling_error: float  # of the scores of a row that is three times as long, relative to three times the scores
+    cosine_error: float  # largest change of its cosines
+    moved: list[float]  # share of attention that moves with all rows at one length, by layer
+
+
+def measure_lengths(subjects: Models, layer: int) -> Lengths:
+    """Make one row three times as long, and all rows equally long."""
+    trained = subjects.trained
+    bare, x = symmetry.without(trained.attention[layer], "b_Q", "b_K"), trained.states[0][layer]
+    longer = torch.cat([x[:1], 3 * x[1:2], x[2:]])
+    before, after = (compute_scores(rows, bare)[:, 1, 2:] for rows in (x, longer))
+    cosines, of_longer = (torch.nn.functional.cosine_similarity(rows[1:2], rows, dim=-1) for rows in (x, longer))
+    return Lengths(
+        spread={
+            which: [(o.rows(i).norm(dim=1).std() / o.rows(i).norm(dim=1).mean()).item() for i in range(len(o.layers))]
+            for which, o in subjects.both.items()
+        },
+        scaling_error=((after - 3 * before).norm() / (3 * before).norm()).item(),
+        cosine_error=(cosines - of_longer).abs().max().item(),
+        moved=[
+            mean(
+                [
+                    distance.attention_moved(s[i], weights_of_layer, rows=symmetry.equalise_norms(s[i])).mean()
+                    for s in trained.states
+                ]
+            )
+            for i, weights_of_layer in enumerate(trained.attention)
+        ],
+    )

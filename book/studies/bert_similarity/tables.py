@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from book.publish.phrases import percent
-from book.studies.bert_similarity.asymmetry import EQUAL, KINDS, Asymmetry
-from book.studies.bert_similarity.stretching import Stretching
+from book.studies.bert_similarity.asymmetry import EQUAL, KINDS, Asymmetry, Stretching
 
 
 def amplified(of: Stretching) -> pd.DataFrame:

@@ -6,26 +6,26 @@ from typing import ClassVar
 from book.publish import Inputs, Numbers, choose_inputs
 from book.publish.phrases import enumerated, percent
 from book.studies.bert_stream import minilm
-from book.studies.bert_stream.algebra import Algebra, measure_algebra
 from book.studies.bert_stream.controls import Anisotropy, LadderPhrases, measure_anisotropy, measure_rungs, phrase_rungs
-from book.studies.bert_stream.layer import Heads, Normalisation, measure_heads, measure_normalisation
-from book.studies.bert_stream.networks import Subject, run_networks
-from book.studies.bert_stream.perceptron import (
+from book.studies.bert_stream.layer import (
     Biases,
-    Order,
-    Perceptron,
-    measure_biases,
-    measure_order,
-    measure_perceptron,
-)
-from book.studies.bert_stream.scores import (
     Composition,
     Expansion,
+    Heads,
+    Normalisation,
+    Order,
+    Perceptron,
     RealRows,
+    measure_biases,
     measure_composition,
     measure_expansion,
+    measure_heads,
+    measure_normalisation,
+    measure_order,
+    measure_perceptron,
     measure_real_rows,
 )
+from book.studies.bert_stream.networks import Algebra, Subject, measure_algebra, run_networks
 from book.studies.bert_stream.survey import (
     Coupling,
     Patterns,
@@ -37,8 +37,8 @@ from book.studies.bert_stream.survey import (
     measure_sums,
 )
 from book.studies.shared.documents import Rungs
+from book.studies.shared.ladder import Survey, load_survey
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
-from book.studies.shared.networks import Survey, load_survey
 
 TEXTS_SURVEYED = 24  # of a reader's texts, the most that are surveyed in all layers
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from book.studies.bert_stream.minilm import COUPLINGS, READ_BACK
+from book.studies.shared.ladder import Arrays
 from book.studies.shared.layer_lines import over_units
-from book.studies.shared.networks import Arrays
 
 DRAWN = {
     "skip connection": "skip",

@@ -14,8 +14,7 @@ from analysis.maps.gates.synthetic import HELD_OUT, draw, read_specimens
 from analysis.statistics.intervals import Interval, mean_interval, share_interval
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.phrases import enumerated, percent
-from book.studies.gate_detector.calibration import COUNT, DRAWN, INDEPENDENT, KINDS, SIZES, UNKIND
-from book.studies.gate_detector.own_scores import ORDERS
+from book.studies.gate_detector.calibration import COUNT, DRAWN, INDEPENDENT, KINDS, ORDERS, SIZES, UNKIND
 from book.studies.gate_detector.specimens import LABELS, MIXED
 
 CAUSAL_POSITIONS, CAUSAL_DRAWS = 64, 8

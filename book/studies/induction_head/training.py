@@ -17,6 +17,8 @@ from book.lab.induction_probe import make_probe
 from book.lab.training import attention_only
 from book.publish.records import Experiment, Result, Value
 
+# ---- Train attention-only transformers on repeated random tokens and watch induction heads form
+
 SEEDS = (0, 1, 2)
 
 
@@ -53,9 +55,28 @@ def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: to
     return Result(values, arrays, tolerances)
 
 
-EXPERIMENT = Experiment(
-    summary="attention-only transformers on repeated random tokens: losses and head scores over training",
-    compute=compute,
-    minutes=12.0,
-    seed=0,
-)
+# ---- Two more seeds of the two-layer model on repeated random tokens, beside the three of the first record
+
+MORE_SEEDS = (3, 4)
+
+
+def train_more_seeds(device: torch.device) -> Result:
+    """Train both."""
+    config = attention_only.Config()
+    return train_runs({f"seed-{seed}": (config, seed) for seed in MORE_SEEDS}, device)
+
+
+EXPERIMENTS = {
+    "training": Experiment(
+        summary="attention-only transformers on repeated random tokens: losses and head scores over training",
+        compute=compute,
+        minutes=12.0,
+        seed=0,
+    ),
+    "more-seeds": Experiment(
+        summary="attention-only transformers on repeated random tokens: seeds 3 and 4",
+        compute=train_more_seeds,
+        minutes=6.0,
+        seed=MORE_SEEDS[0],
+    ),
+}

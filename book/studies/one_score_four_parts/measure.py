@@ -13,7 +13,7 @@ from analysis.transformer import constructed_heads
 from book.publish import Inputs, Numbers, choose_inputs, experiments, live_or_record
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Record, Result
-from book.studies.one_score_four_parts import formulas, parts, shares
+from book.studies.one_score_four_parts import parts, shares
 from book.studies.one_score_four_parts.causes import (
     Causes,
     MiniSeeds,
@@ -23,20 +23,20 @@ from book.studies.one_score_four_parts.causes import (
     measure_rungs,
 )
 from book.studies.one_score_four_parts.experiments import POSITIONS
-from book.studies.one_score_four_parts.formulas import GPT2, Atlas, Distances
-from book.studies.one_score_four_parts.lengths import Lengths, measure_lengths
-from book.studies.one_score_four_parts.parts import Survey
+from book.studies.one_score_four_parts.parts import GPT2, Atlas, Distances, Survey
 from book.studies.one_score_four_parts.shares import (
     SEMI_BIAS,
     FirstLayer,
     GPT2MiniNumbers,
     HeadShares,
+    Lengths,
     MiniLMNumbers,
     MixedTerms,
     OneText,
     OtherSplits,
     TextShares,
     VariantNumbers,
+    measure_lengths,
 )
 
 MODELS = ("gpt2-mini", "minilm", "variant-bert-mini")
@@ -276,7 +276,7 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
     controls = {
         label: parts.survey(checkpoints.find(name), control_seed=0, **options) for label, name in models.items()
     }
-    tokens, distances = formulas.random_tokens(), formulas.measure_distances(gpt2, surveys, controls)
+    tokens, distances = parts.random_tokens(), parts.measure_distances(gpt2, surveys, controls)
     one_text = shares.measure_one_text("minilm", surveys["minilm"], inputs)
     mini_seeds = measure_mini_seeds(inputs)
     measured_shares = measure_shares(gpt2, surveys, controls, mini_seeds)
@@ -286,7 +286,7 @@ def measure(model: str = MODELS[0], texts: str | None = None, device: str = "aut
         sources=(source,),
         exactness=measure_exactness(surveys, controls),
         tokens=tokens,
-        atlas=formulas.measure_atlas(tokens, gpt2, surveys),
+        atlas=parts.measure_atlas(tokens, gpt2, surveys),
         distances=distances,
         nearest=measure_nearest(distances, surveys["minilm"], gpt2),
         shares=measured_shares,

@@ -8,8 +8,7 @@ from jaxtyping import Float
 
 from analysis.statistics.intervals import FEWEST, mean_interval
 from book.studies.one_score_four_parts.causes import Effect
-from book.studies.one_score_four_parts.lengths import Lengths
-from book.studies.one_score_four_parts.shares import CONTENT, PARTS, FirstLayer, HeadShares, TextShares
+from book.studies.one_score_four_parts.shares import CONTENT, PARTS, FirstLayer, HeadShares, Lengths, TextShares
 
 SIX_NAMED = (
     "token on token",

@@ -9,19 +9,27 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer
 from book import publish
 from book.publish import Inputs, Numbers
-from book.studies.patterns_and_messages.forms import Costs, measure_costs
-from book.studies.patterns_and_messages.on_text import Readings, Spaces, measure_readings, measure_spaces
-from book.studies.patterns_and_messages.printed_lists import PrintedLists, run_printed_lists
-from book.studies.patterns_and_messages.rewriting import (
+from book.studies.patterns_and_messages.forms import (
     BiasFree,
+    Costs,
     Equality,
     Gauge,
+    Rotary,
     measure_bias_free,
+    measure_costs,
     measure_equality,
     measure_gauge,
     measure_rewriting,
+    measure_rotary,
 )
-from book.studies.patterns_and_messages.rotary import Rotary, measure_rotary
+from book.studies.patterns_and_messages.readings import (
+    PrintedLists,
+    Readings,
+    Spaces,
+    measure_readings,
+    measure_spaces,
+    run_printed_lists,
+)
 from book.studies.patterns_and_messages.spectra import Spectra, measure_spectra
 from book.studies.shared.equality import draw, random_layer
 

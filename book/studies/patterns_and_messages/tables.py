@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from book.studies.patterns_and_messages.forms import Count
-from book.studies.patterns_and_messages.on_text import Readings
-from book.studies.patterns_and_messages.rewriting import Equality
+from book.studies.patterns_and_messages.forms import Count, Equality
+from book.studies.patterns_and_messages.readings import Readings
 from book.studies.patterns_and_messages.spectra import Spectra
 
 EXACT = ("sum over heads", "patterns and messages", "module without b_K")

@@ -14,17 +14,17 @@ from book.studies.rotary_bias.kernels import DISTANCES
 
 TITLES = {"bias": "biases alone", "bias_folded": "with the LayerNorm's bias", "mean": "with the mean input"}
 PARTS = {"content": "content", "semi_bias": "semi-bias", "query_side": "query side", "kernel": "kernel"}
-COLOURS = (style.COLOURS["content"], style.COLOURS["semi_bias"], style.COLOURS["token"], style.COLOURS["positional"])
+COLOURS = ("content", "semi_bias", "token", "positional")
 VARIANTS = {
-    "neox-mini": style.COLOURS["content"],
-    "neox-mini-partial": style.COLOURS["positional"],
-    "neox-mini-unbiased": style.COLOURS["semi_bias"],
-    "neox-mini-sequential": style.COLOURS["token"],
+    "neox-mini": "content",
+    "neox-mini-partial": "positional",
+    "neox-mini-unbiased": "semi_bias",
+    "neox-mini-sequential": "token",
 }
 COUNTED = ("constants: query and key bias", "constants: mean query and mean key")
-DOTS = ((style.COLOURS["content"], "o"), (style.COLOURS["semi_bias"], "^"), (style.COLOURS["ink"], "x"))
+DOTS = (("content", "o"), ("semi_bias", "^"), ("ink", "x"))
 """Colour and marker of what is left out: the kernel of the biases, that of the mean input, gpt2-mini's."""
-LAYERS = ((style.COLOURS["uniform"], "--"), (style.COLOURS["semi_bias"], "-"))
+LAYERS = (("uniform", "--"), ("semi_bias", "-"))
 """Colour and dashes of layer 0 and layer 1."""
 
 
@@ -94,7 +94,8 @@ def seed_kernels(
             panel.axhline(0, color=style.COLOURS["muted"], linewidth=0.8)
             for (name, seed), layers in zip(runs, by_run, strict=True):
                 for layer, heads in enumerate(layers if name == variant else ()):
-                    lines = panel.plot(heads.T, LAYERS[layer][1], color=LAYERS[layer][0], linewidth=0.7, alpha=0.75)
+                    colour, dashes = LAYERS[layer]
+                    lines = panel.plot(heads.T, dashes, color=style.COLOURS[colour], linewidth=0.7, alpha=0.75)
                     lines[0].set_label(f"layer {layer}" if not seed else None)
         row[0].set_ylabel(f"{TITLES[source]}, nats")
     for panel, variant in zip(axes[0], VARIANTS, strict=True):
@@ -150,7 +151,7 @@ def emergence(
     axes[1].set(ylabel="range of the median kernel, nats", yscale="symlog")
     axes[1].set_yscale("symlog", linthresh=0.1)
     for (name, rise), colour in zip(rises.items(), COLOURS, strict=False):
-        axes[2].plot(step, rise, color=colour, label=name)
+        axes[2].plot(step, rise, color=style.COLOURS[colour], label=name)
     axes[2].set(ylabel="rise of the loss, nats per token")
     axes[2].legend()
     for panel in axes:
@@ -175,7 +176,9 @@ def by_head(
     figure, [axes] = style.panels(ax, 1, 2, size="wide")
     for panel, of in zip(axes, (previous, rise), strict=True):
         for (name, (before, after)), (colour, marker) in zip(of.items(), DOTS, strict=True):
-            panel.plot(before.ravel(), after.ravel(), marker, color=colour, markersize=4, alpha=0.8, label=name)
+            panel.plot(
+                before.ravel(), after.ravel(), marker, color=style.COLOURS[colour], markersize=4, alpha=0.8, label=name
+            )
         panel.set(xlabel="attention to the previous position")
     axes[0].plot((0, 1), (0, 1), color=style.COLOURS["muted"], linewidth=0.8, zorder=0)
     limit = 1.1 * max(before.max() for before, _ in previous.values())
@@ -233,8 +236,8 @@ def redrawn(
 ) -> Figure:
     """Draw one head's kernel beyond the trained length, with the frequencies of several schemes."""
     figure, [[panel]] = style.panels(ax, 1, 1, size="wide")
-    for (name, values), colour in zip(longer.items(), (style.COLOURS["ink"], *COLOURS), strict=False):
-        panel.plot(values[layer, head], color=colour, label=name)
+    for (name, values), colour in zip(longer.items(), ("ink", *COLOURS), strict=False):
+        panel.plot(values[layer, head], color=style.COLOURS[colour], label=name)
     panel.axvline(trained, color=style.COLOURS["muted"], linestyle=":")
     panel.set(xlabel="distance to the key", ylabel="kernel, nats")
     panel.legend()
@@ -253,7 +256,7 @@ def share_bars(shares: Mapping[str, Float[np.ndarray, "layer head part"]], *, ax
         names = [f"{layer}.{head}" for layer in range(values.shape[0]) for head in range(values.shape[1])]
         up, down = np.zeros(len(rows)), np.zeros(len(rows))
         for part, colour, label in zip(rows.T, COLOURS, PARTS.values(), strict=True):
-            panel.bar(names, part, bottom=np.where(part >= 0, up, down), color=colour, label=label)
+            panel.bar(names, part, bottom=np.where(part >= 0, up, down), color=style.COLOURS[colour], label=label)
             up, down = up + np.maximum(part, 0), down + np.minimum(part, 0)
         panel.tick_params(axis="x", rotation=90)
         panel.set(title=title, xlabel="head")

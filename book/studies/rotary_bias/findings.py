@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from book.studies.rotary_bias.exactness import EXACT, SINGLE, cancels
 from book.studies.rotary_bias.measure import Measured
-from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.parts import EXACT, SINGLE, WAYS, cancels
 
 CANCELS = ("gpt2", "bloom", "gpt_neox, rest", "qwen2, no rotation")
 

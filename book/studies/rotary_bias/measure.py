@@ -8,11 +8,10 @@ from analysis.data.texts import passages
 from analysis.models import checkpoints, pretrained, reading
 from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs
-from book.studies.rotary_bias.exactness import Exactness, measure_exactness
 from book.studies.rotary_bias.heads import Heads, measure_heads
 from book.studies.rotary_bias.kernels import Curves, Emergence, Kernels, measure_emergence, measure_kernels
-from book.studies.rotary_bias.parts import Shares, measure_shares
-from book.studies.rotary_bias.rungs import Rungs, measure_rungs
+from book.studies.rotary_bias.ladder import Rungs, measure_rungs
+from book.studies.rotary_bias.parts import Exactness, Shares, measure_exactness, measure_shares
 from book.studies.rotary_bias.runs import RUNS, SEQUENTIAL, load, seeds_of
 from book.studies.rotary_bias.seeds import Order, SeedKernels, Seeds, measure_order, measure_seed_kernels, measure_seeds
 

@@ -7,8 +7,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from analysis.models.key_bias import Effect
-from book.studies.rotary_bias.exactness import EXACT, Exactness, cancels
-from book.studies.rotary_bias.parts import PARTS, WAYS
+from book.studies.rotary_bias.parts import EXACT, PARTS, WAYS, Exactness, cancels
 from book.studies.rotary_bias.runs import seeds_of
 from book.studies.rotary_bias.seeds import mean_shares
 

@@ -17,7 +17,7 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from book.lab.training import gpt2_mini
 from book.publish.records import Experiment, Result, Value
-from book.studies.semi_bias import endings
+from book.studies.semi_bias import locality
 from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 
 
@@ -50,9 +50,9 @@ def trace_seeds(device: torch.device) -> Result:
         values[f"recent_heads_{seed}"] = Value(int((rho[-1] > 0.5).sum()), tolerance=2, n=rho.shape[1])
         values[f"appears_{seed}"] = Value(settled(traces[0]["step"], rho), tolerance=200, unit="steps")
     frequency = torch.tensor(count_tokens(device).arrays["per_million"])
-    ends = [endings.measure(folder, frequency, device) for folder in folders]
+    ends = [locality.measure(folder, frequency, device) for folder in folders]
     arrays |= {name: np.stack([end[name] for end in ends]) for name in ends[0]}
-    arrays["ladder"] = endings.measure_ladder(folders[0], device)
+    arrays["ladder"] = locality.measure_ladder(folders[0], device)
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     wide = dict.fromkeys(arrays, 0.5) | dict.fromkeys(("loss", "losses"), 1.0)
     wide |= dict.fromkeys((name for name in arrays if name.startswith(("rank", "size", "tilt", "tokens"))), 2.0)

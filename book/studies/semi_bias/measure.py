@@ -15,15 +15,17 @@ from book.lab.training import gpt2_mini
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.records import Record, Result
 from book.studies.semi_bias import first_layer
-from book.studies.semi_bias.chance import (
+from book.studies.semi_bias.first_layer import (
     Chance,
+    FirstLayer,
     Losses,
+    Sentence,
     SharedDirection,
     measure_chance,
     measure_losses,
+    measure_sentence,
     measure_shared_direction,
 )
-from book.studies.semi_bias.first_layer import FirstLayer, Sentence, measure_sentence
 from book.studies.semi_bias.gpt2 import measure as measure_gpt2
 from book.studies.semi_bias.locality import Locality, MiniLocality, measure_locality, measure_mini_locality
 from book.studies.semi_bias.tilt import (

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from analysis.models.controls import RUNGS
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record
-from book.studies.semi_bias.endings import MEASURES
 from book.studies.semi_bias.experiments import SEEDS
+from book.studies.semi_bias.locality import MEASURES
 
 STEADY = 0.9  # a rank correlation above this is called steady
 

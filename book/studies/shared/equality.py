@@ -1,9 +1,10 @@
-"""What the chapters on weighted means and on patterns share: rewritings held to the modules of transformers."""
+"""Errors, and rewritings held to the modules of transformers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask
 from analysis.core.axes import Residual
@@ -15,6 +16,23 @@ from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
 from analysis.transformer.attention import attend, softmax
 from book.lab.reference_modules import attention_module
+
+# ---- How far a computed tensor is from the exact one
+
+
+def largest(difference: Tensor) -> float:
+    """Return the largest absolute entry.
+
+    Examples
+    --------
+    >>> from torch import tensor
+    >>> largest(tensor([1.0, -2.0]))
+    2.0
+    """
+    return difference.abs().max().item()
+
+
+# ---- What the chapters on weighted means and on patterns share: rewritings held to the modules of transformers
 
 
 def random_layer(head: int, model: int, channel: int, seed: int = 0) -> AttentionLayer:

@@ -1,4 +1,4 @@
-"""What the released code of "The geometry of BERT" computes, written anew from a description of it.
+"""What the released code of "The geometry of BERT" computes, and what its authors recorded.
 
 The code is public under GPL-3.0 (github.com/Giorgia3/BERT-based-SARSCoV2-variant-identification); nothing of it is
 copied here. Each function says which step it stands for. The chapters compare these steps with the paper's formulas.
@@ -8,20 +8,32 @@ itself and cuts its columns into heads; :func:`stored_blocks` has these columns.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+import yaml
 from einops import rearrange
 from jaxtyping import Float, Int
+from scipy.stats import pearsonr, spearmanr
 from torch import Tensor, nn
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Projected, Residual
+from analysis.maps import entropy, gates
+from analysis.matrices.spectra import spectral_norm
+from analysis.models.reading import load
 from analysis.representations import anisotropy
 from analysis.transformer.head_layout import concatenate
 from analysis.transformer.layernorm import normalise
 from book.lab.dna.kmers import K, kmers
+from book.lab.mathematics import stretching
+from book.publish.records import Record, Result
+
+# ---- What the released code of "The geometry of BERT" computes, written anew from a description of it
 
 BINS = 20
 """Bins of the entropy of figure 12."""
@@ -189,3 +201,137 @@ def build_classifier(vocabulary: int, classes: int) -> nn.Module:
 
     with torch.device("meta"):
         return BertForSequenceClassification(BertConfig(vocab_size=vocabulary, num_labels=classes))
+
+
+# ---- The code's heads beside the model's: largest singular values of the weights, and of what the heads write
+
+
+class Slices(NamedTuple):
+    """Largest singular values of the heads' matrices and of the code's columns, and how they go together by map."""
+
+    heads: Float[np.ndarray, "map layer head"]
+    columns: Float[np.ndarray, "map layer head"]
+    correlation: Float[np.ndarray, " map"]
+    rank_correlation: Float[np.ndarray, " map"]
+
+
+def compare_slices(model: torch.nn.Module) -> Slices:
+    """Take the largest singular values of every head's matrices and of the code's columns."""
+    layers = [layer.attention for layer in load(model).encoder_layers()]
+    heads = stretching.over_heads(spectral_norm, layers).cpu().numpy()
+    columns = stretching.over_heads(spectral_norm, [with_stored_blocks(each) for each in layers]).cpu().numpy()
+    pairs = [(own.ravel(), column.ravel()) for own, column in zip(heads, columns)]
+    return Slices(
+        heads,
+        columns,
+        np.array([pearsonr(*pair).statistic for pair in pairs]),
+        np.array([spearmanr(*pair).statistic for pair in pairs]),
+    )
+
+
+def correlate_outputs(record: Record | Result, network: str) -> float:
+    """Return the rank correlation over all heads of the largest singular values of S V: the model's and the code's."""
+    own, coded = (record.array(f"{network}/{kind}").mean(0).ravel() for kind in ("largest", "code_largest"))
+    return float(spearmanr(own, coded).statistic)
+
+
+# ---- Entropies of one map in two readings, where the answer is known: ideal gates, and maps of noise
+
+DEVIATIONS = (0.01, 0.1, 0.5, 1.0, 2.0)
+"""Standard deviations of the Gaussian scores of maps of noise."""
+CLUSTER = range(100, 164)
+"""Queries and keys of the cluster whose entropy is taken."""
+
+
+class MapEntropies(NamedTuple):
+    """The code's entropy of one map, whole and in the code's layout, in nats, and that of its rows over ln n."""
+
+    whole: float
+    blanked: float
+    rows: float
+
+
+def measure_map(attention: Float[Tensor, "query key"]) -> MapEntropies:
+    """Take the entropies of one map; the code's layout keeps all tokens but the last, [SEP]."""
+    blanked = blank_from(attention[:TOKENS, :TOKENS], TOKENS - 1)
+    return MapEntropies(
+        value_entropy(attention).item(),
+        value_entropy(blanked).item(),
+        entropy.relative_entropy(attention[None]).mean().item(),
+    )
+
+
+def make_gates(n: int = ROWS) -> dict[str, Float[Tensor, "query key"]]:
+    """Return the ideal gates of so many rows, by name."""
+    return {
+        "closed": gates.closed(n),
+        "directional": gates.directional(n, 5),
+        "open": gates.open_gate(n),
+        "backward": gates.backward(n, 1),
+        "instance": gates.instance(n, 7, 2),
+        "cluster": gates.cluster(n, CLUSTER, CLUSTER),
+    }
+
+
+def draw_noise(deviation: float, n: int = ROWS) -> Float[Tensor, "query key"]:
+    """Return the map of independent Gaussian scores."""
+    scores = torch.randn(n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (deviation * scores).softmax(-1)
+
+
+def measure_gates() -> dict[str, MapEntropies]:
+    """Take the entropies of the ideal gates, by name."""
+    return {name: measure_map(gate) for name, gate in make_gates().items()}
+
+
+def measure_noise() -> dict[float, MapEntropies]:
+    """Take the entropies of maps of noise, by the standard deviation of their scores."""
+    return {deviation: measure_map(draw_noise(deviation)) for deviation in DEVIATIONS}
+
+
+# ---- The numbers that were read off the authors' recorded outputs, from ``authors_outputs.yml`` beside this module
+
+PATH = Path(__file__).with_name("authors_outputs.yml")
+
+
+@dataclass(frozen=True)
+class AuthorsOutputs:
+    """What the recorded outputs show; the file names commit and cell of each.
+
+    ``minimal_keys`` are medians over rows, ``singular_values`` how many sequences have how many of them.
+    """
+
+    start: str
+    batch: int
+    epochs: int
+    rate: float
+    warmup_share: float
+    rows: int
+    claimed_f1: float
+    minimal_keys: Float[np.ndarray, "layer head"]
+    minimal_key_sequences: int
+    lowest_cone: float
+    cone_sequences: int
+    in_highest_bin: int
+    singular_values: dict[int, int]
+    top_count: int
+    plateaus: tuple[int, ...]
+
+
+@cache
+def load_authors_outputs(path: Path = PATH) -> AuthorsOutputs:
+    """Read the file."""
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    settings, keys, cone = (entries[name] for name in ("settings", "minimal_keys", "softmax_cone"))
+    return AuthorsOutputs(
+        **{name: settings[name] for name in ("start", "batch", "epochs", "rate", "warmup_share", "rows")},
+        claimed_f1=entries["claimed_f1"]["value"],
+        minimal_keys=np.array(keys["medians"], float),
+        minimal_key_sequences=keys["sequences"],
+        lowest_cone=cone["lowest"],
+        cone_sequences=cone["sequences"],
+        in_highest_bin=cone["in_highest_bin"],
+        singular_values=entries["singular_values"]["counts"],
+        top_count=entries["word_counts"]["top"],
+        plateaus=tuple(entries["word_counts"]["plateaus"]),
+    )

@@ -28,7 +28,7 @@ from book.lab.dna.fasta import Gene
 from book.lab.mathematics import layer_profile
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared import map_counts, variant_measures, variant_runs, variant_seeds
+from book.studies.shared import map_counts, variant_measures, variant_seeds
 from book.studies.shared.ladder import measure_controls
 
 RECIPE = dna_classifier.Recipe(
@@ -217,7 +217,7 @@ def compute(device: torch.device) -> Result:
     """Put seeds, starts and controls side by side; arrays of the last two after ``start_`` and ``ladder_``."""
     values, trained = {}, []
     folders = [
-        variant_runs.find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS
+        variant_seeds.find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS
     ]
     for seed, folder in zip(SEEDS, folders, strict=True):
         of_seed, arrays = measure_seed(folder, seed, device)

@@ -8,10 +8,8 @@ from matplotlib.figure import Figure
 
 from analysis.plotting import style
 from book.studies.shared.layer_lines import Line, lines, over_units
-from book.studies.shared.map_entropies import MapEntropies
-from book.studies.shared.released_heads import Slices
-from book.studies.text_and_code.heads import MAPS, Picture
-from book.studies.text_and_code.layers import FORMS
+from book.studies.shared.released_code import MapEntropies, Slices
+from book.studies.text_and_code.layers import FORMS, MAPS, Picture
 from book.studies.text_and_code.outputs import UNIFORM
 
 FAULT_COLOURS = {

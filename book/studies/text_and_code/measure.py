@@ -8,13 +8,32 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.publish.records import Result
-from book.studies.shared import authors_outputs, variant_measures
+from book.studies.shared import released_code, variant_measures
 from book.studies.text_and_code import classifier, minilm, survey
-from book.studies.text_and_code.counts import Frames, Sizes, Words, measure_frames, measure_sizes, measure_words
-from book.studies.text_and_code.heads import Heads, measure_heads
-from book.studies.text_and_code.layers import Cone, FirstRows, measure_cone, measure_first_rows
-from book.studies.text_and_code.outputs import Closing, Logits, measure_closing, measure_logits
-from book.studies.text_and_code.pictures import Drawn, Entropies, measure_drawn, measure_entropies
+from book.studies.text_and_code.layers import (
+    Cone,
+    Drawn,
+    Entropies,
+    FirstRows,
+    Heads,
+    measure_cone,
+    measure_drawn,
+    measure_entropies,
+    measure_first_rows,
+    measure_heads,
+)
+from book.studies.text_and_code.outputs import (
+    Closing,
+    Frames,
+    Logits,
+    Sizes,
+    Words,
+    measure_closing,
+    measure_frames,
+    measure_logits,
+    measure_sizes,
+    measure_words,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,7 @@ def measure(model: str = "minilm", device: str = "auto") -> Measured:
     trained = pretrained.load(checkpoint, device=inputs.device)
     drawn = survey.run(trained, **minilm.encode(checkpoint, texts.passages(count=1)[0]))
     run = variant_measures.open_run(checkpoints.find(classifier.MODEL).folder, device=inputs.device)
-    authors = authors_outputs.load()
+    authors = released_code.load_authors_outputs()
     return Measured(
         inputs,
         checkpoint,

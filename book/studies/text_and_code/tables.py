@@ -6,7 +6,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy import ndarray
 
-from book.studies.text_and_code.counts import Sizes, Words
+from book.studies.text_and_code.outputs import Sizes, Words
 
 PRODUCTS = {"maps": "S", "outputs": "S V"}
 

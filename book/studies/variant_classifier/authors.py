@@ -7,10 +7,10 @@ from jaxtyping import Float
 
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.records import Record
-from book.studies.shared import authors_outputs
+from book.studies.shared import released_code
 from book.studies.shared import released_code as code
-from book.studies.shared.released_heads import compare_slices, correlate_outputs
-from book.studies.variant_classifier.recipe import Recipe, describe
+from book.studies.shared.released_code import compare_slices, correlate_outputs
+from book.studies.variant_classifier.base import Recipe, describe
 from book.studies.variant_classifier.sequence import Passage
 
 
@@ -41,7 +41,7 @@ class Authors(Numbers):
 def measure_authors(passage: Passage, inputs: Inputs) -> Authors:
     """Build the authors' classifier, and take the code's steps on ours."""
     repository, classifier = (read(name, inputs) for name in ("text-and-code-repository", "text-and-code-classifier"))
-    settings, by_class = authors_outputs.load(), repository.array("by_class")
+    settings, by_class = released_code.load_authors_outputs(), repository.array("by_class")
     training = code.split_sizes(int(by_class.sum()))[0]
     model = code.build_classifier(code.BASE_VOCABULARY + repository["words"], len(by_class))
     return Authors(

@@ -15,8 +15,8 @@ from book.lab.mathematics import normality_power
 from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Value
+from book.studies.variant_classifier.controls import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.maps import PAPER_WIDTH
-from book.studies.variant_classifier.recorded import SEEDS, Pair, Recorded
 from book.studies.variant_classifier.sequence import SPECTRA_OF
 
 PAPER_TABLE = (0.060, 0.052, 0.033, 0.040, 0.017, 0.015, 0.026, 0.017, 0.019, 0.014, 0.019, 0.015)

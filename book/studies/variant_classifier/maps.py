@@ -15,16 +15,9 @@ from book.publish import Numbers
 from book.publish.phrases import enumerated, percent
 from book.publish.records import Disagrees
 from book.studies.shared import variant_measures
-from book.studies.variant_classifier import controls, phases
-from book.studies.variant_classifier.fine_tuned_sequence import (
-    NETWORKS,
-    FineTunedSequence,
-    choose_heads,
-    pool,
-    strengths,
-)
-from book.studies.variant_classifier.recorded import SEEDS, Recorded
-from book.studies.variant_classifier.sequence import Passage
+from book.studies.variant_classifier import controls
+from book.studies.variant_classifier.controls import SEEDS, Recorded
+from book.studies.variant_classifier.sequence import NETWORKS, FineTunedSequence, Passage, choose_heads, pool, strengths
 
 PAPER_LARGEST = (1.72, 2.68, 0.98)
 """Largest singular values of W_Q, W_K and W_V in head 3 of layer 0, as the paper has them."""
@@ -242,8 +235,8 @@ def measure_phases(recorded: Recorded, passage: Passage, tuned: FineTunedSequenc
     """Say whether heads keep words of one phase apart, and in which classes clusters are held."""
     data = passage.run.data
     genes = controls.firsts(data)
-    live = phases.survey(passage.run.model, data, genes)
-    turn = {name: float(phases.survey_turns(model, data, genes).mean()) for name, model in passage.models.items()}
+    live = controls.survey(passage.run.model, data, genes)
+    turn = {name: float(controls.survey_turns(model, data, genes).mean()) for name, model in passage.models.items()}
     clusters = recorded.seeds.array("gates")[..., GATES.index("cluster")]  # (seed, class, layer, head)
     unchanged, tallest = live["pairs"] == 1, clusters.max((0, 2, 3))
     holding = (clusters >= CARRIES).mean((2, 3))

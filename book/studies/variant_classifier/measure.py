@@ -9,9 +9,9 @@ from book.publish import Inputs, Numbers, choose_inputs
 from book.studies.shared import variant_measures
 from book.studies.shared.nearest_classifier import Nearest, read_nearest
 from book.studies.variant_classifier.authors import Authors, measure_authors
-from book.studies.variant_classifier.base_training import BaseTraining, read_base_training
-from book.studies.variant_classifier.columns import Columns, measure_columns
-from book.studies.variant_classifier.compared import Compared, compare
+from book.studies.variant_classifier.base import BaseTraining, Recipe, measure_recipe, read_base_training
+from book.studies.variant_classifier.compared import Columns, Compared, compare, measure_columns
+from book.studies.variant_classifier.controls import read_records
 from book.studies.variant_classifier.depth import (
     Depth,
     Emergence,
@@ -24,10 +24,7 @@ from book.studies.variant_classifier.depth import (
     measure_rows,
     measure_table,
 )
-from book.studies.variant_classifier.fine_tuned_sequence import read_sequence
 from book.studies.variant_classifier.maps import Gates, Phases, Weights, measure_gates, measure_phases, measure_weights
-from book.studies.variant_classifier.recipe import Recipe, measure_recipe
-from book.studies.variant_classifier.recorded import read_records
 from book.studies.variant_classifier.sequence import (
     Example,
     Head,
@@ -35,6 +32,7 @@ from book.studies.variant_classifier.sequence import (
     measure_head,
     measure_large,
     pass_example,
+    read_sequence,
 )
 
 MODEL = "variant-bert-mini"

@@ -8,8 +8,7 @@ import pandas as pd
 from analysis.maps.gates import GATES
 from book.publish.phrases import enumerated
 from book.studies.shared.nearest_classifier import Nearest
-from book.studies.variant_classifier.columns import Columns
-from book.studies.variant_classifier.compared import NAMES
+from book.studies.variant_classifier.compared import NAMES, Columns
 from book.studies.variant_classifier.depth import Depth
 from book.studies.variant_classifier.maps import Gates, Phases
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from book.publish import Numbers
 from book.publish.phrases import percent
 from book.publish.records import Record, Value
-from book.studies.shared import variant_runs
+from book.studies.shared import variant_seeds
 
 UNSHIFTED = ("GH/490R", "Mu")
 """The classes of which no deletion changes the phase: the one of Mu has nine bases."""
@@ -64,7 +64,7 @@ def measure_evidence(records: Mapping[str, Record], classes: Sequence[str]) -> E
     seeds, splits = records["seeds"], records["splits"]
     confusion = seeds.array("confusion").sum(0)
     accuracies = accuracy_by_class(confusion)
-    alone, still = accuracies[variant_runs.SETS.index("only deletions")], np.isin(classes, UNSHIFTED)
+    alone, still = accuracies[variant_seeds.SETS.index("only deletions")], np.isin(classes, UNSHIFTED)
     swap = records["balanced-swap"]
     exchanged = {part: exchange(seeds, records["baselines"], swap, part) for part in ("bases", "deletions")}
     by_lineage = splits.array("confusion")[splits.array("parts").tolist().index("lineage")]
@@ -84,7 +84,7 @@ def measure_evidence(records: Mapping[str, Record], classes: Sequence[str]) -> E
         words_deletions=swap["words_all_deletions"],
         words_balanced_bases=swap["words_bases"],
         words_balanced_deletions=swap["words_deletions"],
-        sets=variant_runs.SETS,
+        sets=variant_seeds.SETS,
         accuracies={
             "invented gene": accuracies,
             "real lineages": accuracy_by_class(records["real"].array("confusion")),
@@ -92,7 +92,7 @@ def measure_evidence(records: Mapping[str, Record], classes: Sequence[str]) -> E
         exchanged=exchanged,
         confusions={
             "by lineage": row_shares(by_lineage),
-            "only substitutions": row_shares(confusion[variant_runs.SETS.index("only substitutions")]),
+            "only substitutions": row_shares(confusion[variant_seeds.SETS.index("only substitutions")]),
         },
     )
 

@@ -6,12 +6,20 @@ from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
 from book.publish import Inputs, Numbers, choose_inputs, live_or_record
 from book.studies.shared import variant_measures
-from book.studies.variant_data.authors import Authors, measure_authors
-from book.studies.variant_data.corpus import Corpus, measure_corpus
+from book.studies.variant_data.corpus import Authors, Corpus, measure_authors, measure_corpus
 from book.studies.variant_data.evidence import Evidence, measure_evidence
-from book.studies.variant_data.partings import Leak, Partings, measure_leak, measure_partings
-from book.studies.variant_data.real_lineages import RealLineages, measure_real
-from book.studies.variant_data.trainings import Pretraining, Training, measure_pretraining, measure_training
+from book.studies.variant_data.partings import (
+    Leak,
+    Partings,
+    Pretraining,
+    RealLineages,
+    Training,
+    measure_leak,
+    measure_partings,
+    measure_pretraining,
+    measure_real,
+    measure_training,
+)
 
 MODEL = "variant-bert-mini"
 RECORDS = {

@@ -7,9 +7,7 @@ import pandas as pd
 from analysis.maps.gates import GATES
 from book.publish.records import Value
 from book.studies.variant_data.evidence import Evidence
-from book.studies.variant_data.partings import Named, Parting
-from book.studies.variant_data.real_lineages import RealLineages
-from book.studies.variant_data.trainings import Pretraining, Training
+from book.studies.variant_data.partings import Named, Parting, Pretraining, RealLineages, Training
 
 NAMES = {"bert": "BERT", "least": "at least", "nearest": "nearest lineage"}
 

@@ -6,7 +6,7 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.studies.rotary_bias import arrows
+from book.studies.rotary_bias import kernels
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -15,7 +15,7 @@ DISTANCES = torch.arange(128.0)
 
 
 def start(record):
-    return arrows.arrows(record).start()
+    return kernels.arrows(record).start()
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from book.studies.bert_normality import directions
+from book.studies.bert_normality import cone
 
 
 @pytest.mark.parametrize("signs", [(1, 1), (-1, 1), (1, -1), (-1, -1)])
 def test_rows_do_not_depend_on_the_signs_of_the_decomposition(signs, monkeypatch):
     rows = torch.randn(7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    due, decompose = directions.place(rows), torch.linalg.svd
+    due, decompose = cone.place(rows), torch.linalg.svd
 
     def turned(*arguments, **options):
         left, values, right = decompose(*arguments, **options)
@@ -17,6 +17,6 @@ def test_rows_do_not_depend_on_the_signs_of_the_decomposition(signs, monkeypatch
         return left, values, right
 
     monkeypatch.setattr(torch.linalg, "svd", turned)
-    assert torch.equal(directions.place(rows), due)
+    assert torch.equal(cone.place(rows), due)
     across = due[:, 1:]
     assert (across.gather(0, across.abs().argmax(0, keepdim=True)) > 0).all()

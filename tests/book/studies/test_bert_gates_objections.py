@@ -7,18 +7,18 @@ import torch
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from book.publish import choose_inputs
-from book.studies.bert_gates import objections, removal
+from book.studies.bert_gates import controls, sink
 from book.studies.bert_gates.experiments import DIRECTIONAL
 
 
 @pytest.fixture(scope="module")
 def record():
-    return objections.live_or_record("bert-gates-objections", choose_inputs(), recompute=False)[0]
+    return controls.live_or_record("bert-gates-objections", choose_inputs(), recompute=False)[0]
 
 
 def test_a_held_volume_keeps_the_mean_of_the_head_and_the_proportions_of_the_rest():
     maps = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(-1)
-    held = objections.hold_volume(maps, maps * removal.choose_sink(maps))
+    held = controls.hold_volume(maps, maps * sink.choose_sink(maps))
     torch.testing.assert_close(held.sum(-1), torch.ones(2, 5, dtype=torch.float64))
     torch.testing.assert_close(held[..., 0], maps[..., 0].mean(1, keepdim=True).expand(2, 5))
     torch.testing.assert_close(held[..., 2] / held[..., 1], maps[..., 2] / maps[..., 1])
@@ -26,7 +26,7 @@ def test_a_held_volume_keeps_the_mean_of_the_head_and_the_proportions_of_the_res
 
 def test_a_row_with_nothing_else_to_share_stays_as_it_is():
     maps = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
-    assert objections.hold_volume(maps, maps * removal.choose_sink(maps))[0].tolist() == [1.0, 0.0]
+    assert controls.hold_volume(maps, maps * sink.choose_sink(maps))[0].tolist() == [1.0, 0.0]
 
 
 def test_the_type_is_taken_away_and_put_back(monkeypatch):
@@ -40,8 +40,8 @@ def test_the_type_is_taken_away_and_put_back(monkeypatch):
         scores[DIRECTIONAL] = len(seen)
         return {"gates": scores, "patterned": np.array(0.5)}
 
-    monkeypatch.setattr(objections, "read_layer", read)
-    columns, patterned = objections.columns_of(network, pretrained.tokenizer(find("minilm")), ["A text."], typed=False)
+    monkeypatch.setattr(controls, "read_layer", read)
+    columns, patterned = controls.columns_of(network, pretrained.tokenizer(find("minilm")), ["A text."], typed=False)
     assert seen == [0.0] * 6
     assert (columns, patterned) == (3.5, 0.5)
     assert torch.equal(types, before)
@@ -56,8 +56,8 @@ def test_large_random_weights_have_columns_only_with_what_all_tokens_share(recor
 
 
 def test_one_volume_per_head_turns_the_sentence_far_less_than_sharing_the_sink(record):
-    whole = objections.live_or_record("bert-gates-removal", choose_inputs(), recompute=False)[0]
-    shared = whole.array("sink")[:, list(removal.WAYS).index("deleted, rows renormalised")]
+    whole = controls.live_or_record("bert-gates-removal", choose_inputs(), recompute=False)[0]
+    shared = whole.array("sink")[:, list(sink.WAYS).index("deleted, rows renormalised")]
     assert len(shared) == len(record.array("held"))
     assert record.array("held").mean() < shared.mean() / 4
 
@@ -71,8 +71,8 @@ def test_numbers_are_written_from_the_record(monkeypatch):
                 "held": np.array([0.02, 0.04]),
             }[name]
 
-    monkeypatch.setattr(objections, "live_or_record", lambda *_, **__: (Made(), ""))
-    found = objections.measure_objections(None)
+    monkeypatch.setattr(controls, "live_or_record", lambda *_, **__: (Made(), ""))
+    found = controls.measure_objections(None)
     assert found.columns_typed.startswith("25")
     assert found.columns_untyped.startswith("2.0")
     assert found.patterned_typed.startswith("85")

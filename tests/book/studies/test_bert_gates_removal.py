@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from analysis.transformer.encoder import encode, random_layers, run_layer
-from book.studies.bert_gates import removal
+from book.studies.bert_gates import sink
 
 SEED = 3
 
@@ -23,22 +23,20 @@ def network():
 
 def test_the_random_draw_takes_exactly_the_share(maps):
     share = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None].expand(2, 3, 9, 1)
-    taken = removal.draw_as_much(maps, share, torch.Generator().manual_seed(SEED))
+    taken = sink.draw_as_much(maps, share, torch.Generator().manual_seed(SEED))
     torch.testing.assert_close(taken.sum(-1, keepdim=True), share)
     assert (taken >= 0).all()
     assert (taken <= maps).all()
     in_part = (taken > 1e-9) & (taken < maps - 1e-9)
     assert in_part.sum(-1).max() == 1  # all other cells are taken whole or not at all
-    others = removal.draw_as_much(maps, share, torch.Generator().manual_seed(SEED + 1))
+    others = sink.draw_as_much(maps, share, torch.Generator().manual_seed(SEED + 1))
     assert (taken - others).abs().max() > 0.01
 
 
 def test_ways_of_taking_a_column_away(maps):
-    taken = maps * removal.choose_sink(maps)
+    taken = maps * sink.choose_sink(maps)
     torch.testing.assert_close(taken.sum(-1), maps[..., 0])
-    short, whole, louder = (
-        change(maps, taken) for change in (removal.leave_short, removal.renormalise, removal.scale_up)
-    )
+    short, whole, louder = (change(maps, taken) for change in (sink.leave_short, sink.renormalise, sink.scale_up))
     torch.testing.assert_close(short.sum(-1), 1 - maps[..., 0])
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(short.sum(-1)))
     assert not short[..., 0].any()
@@ -47,7 +45,7 @@ def test_ways_of_taking_a_column_away(maps):
     torch.testing.assert_close(louder[..., 1:], whole[..., 1:])
 
 
-@pytest.mark.parametrize("change", [removal.renormalise, removal.scale_up])
+@pytest.mark.parametrize("change", [sink.renormalise, sink.scale_up])
 def test_a_row_that_is_all_on_the_sink_stays(change):
     maps = torch.eye(1, 4, dtype=torch.float64)
     torch.testing.assert_close(change(maps, maps), maps)
@@ -55,8 +53,8 @@ def test_a_row_that_is_all_on_the_sink_stays(change):
 
 def test_as_much_at_random_is_as_much_as_the_deletion_took(network):
     states, layers = network
-    names = list(removal.WAYS)
-    found = dict(zip(names, removal.measure_ways(states, layers, removal.choose_sink, names, SEED), strict=True))
+    names = list(sink.WAYS)
+    found = dict(zip(names, sink.measure_ways(states, layers, sink.choose_sink, names, SEED), strict=True))
     shares = [share for _, share in found.values()]
     assert shares[1] == pytest.approx(shares[0], abs=1e-12)
     assert shares[3] == pytest.approx(shares[2], abs=1e-12)
@@ -68,9 +66,7 @@ def test_as_much_at_random_is_as_much_as_the_deletion_took(network):
 
 def test_a_network_without_a_column_reads_what_the_layers_before_left(network):
     states, layers = network
-    rows, shares = removal.run_without(
-        states[0], layers, lambda maps: maps * removal.choose_sink(maps), removal.leave_short
-    )
+    rows, shares = sink.run_without(states[0], layers, lambda maps: maps * sink.choose_sink(maps), sink.leave_short)
     x = states[0]
     for layer, share in zip(layers, shares, strict=True):
         maps = run_layer(x, layer).attention

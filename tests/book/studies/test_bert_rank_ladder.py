@@ -10,7 +10,7 @@ from analysis.models.extraction import Observed
 from analysis.representations.rank_collapse import residual
 from analysis.transformer.encoder import encode, random_layers, run_layer
 from analysis.transformer.mlp import apply_mlp
-from book.studies.bert_rank import ladder, stacks
+from book.studies.bert_rank import controls, stacks
 from book.studies.bert_rank.stacks import NO_MLP, WHOLE
 
 
@@ -28,11 +28,11 @@ def texts():
 
 @pytest.fixture(scope="module")
 def fits(layers, texts):
-    return ladder.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
+    return controls.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
 
 
 def run(name, x, layers, fits):
-    return ladder.run_way(x, layers, fits, ladder.WAYS[name])
+    return controls.run_way(x, layers, fits, controls.WAYS[name])
 
 
 def test_the_whole_network_is_the_encoder(layers, texts, fits):
@@ -49,7 +49,7 @@ def test_without_the_mlp_its_layer_norm_still_runs(layers, texts, fits):
 
 
 def test_uniform_attention_gives_every_row_the_same(layers, texts, fits):
-    maps = ladder.level(texts[0], layers[0])
+    maps = controls.level(texts[0], layers[0])
     added = run_layer(texts[0], layers[0], patched_attention=maps).attention_output
     torch.testing.assert_close(added, added[:1].expand_as(added))
 
@@ -79,18 +79,18 @@ def test_fits_are_least_squares(layers, texts, fits):
 
 def test_a_document_is_measured_in_every_way(layers, texts, fits):
     states = torch.stack(encode(texts[0], layers))
-    found = ladder.measure_document(states, layers, fits)
-    assert found["residual"].shape == (3, len(ladder.WAYS))
+    found = controls.measure_document(states, layers, fits)
+    assert found["residual"].shape == (3, len(controls.WAYS))
     assert found["cosine"][0] == pytest.approx(1)
     assert found["residual"][-1, 0] == pytest.approx(residual(states[-1]).log10().item())
     assert found["cosine"][1:].max() < 1 - 1e-4
-    assert found["factor"].shape == (2, len(ladder.FACTORS))
-    assert found["fit"].shape == (2, len(ladder.FITS))
+    assert found["factor"].shape == (2, len(controls.FACTORS))
+    assert found["fit"].shape == (2, len(controls.FITS))
 
 
 def test_the_theorems_factor_is_seen_where_rows_are_nearly_alike(layers, texts):
     mean, noise = texts[0, :1], 1e-4 * texts[1]
-    expected, seen = ladder._shrink(mean + noise, layers[0])
+    expected, seen = controls._shrink(mean + noise, layers[0])
     assert seen.item() == pytest.approx(expected.item(), rel=1e-2)
 
 

@@ -8,9 +8,9 @@ import torch
 from analysis.transformer.head_layout import concatenate
 from book.publish import dependencies, execution, records
 from book.publish.experiments import FOLDER
-from book.studies.bert_stream.readers import explained, fit_ridge
+from book.studies.bert_stream.minilm import explained, fit_ridge
 from book.studies.bert_stream.survey import measure_read_back
-from book.studies.shared.networks import by_network
+from book.studies.shared.ladder import by_network
 
 
 @pytest.fixture(scope="module")

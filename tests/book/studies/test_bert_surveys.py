@@ -10,7 +10,7 @@ from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.encoder import run_layer
-from book.studies.bert_normality import experiments as normality_minilm
+from book.studies.bert_normality import controls as normality_minilm
 from book.studies.bert_stream import minilm as stream_minilm
 from tests.analysis.fake_device import GPU, pretended
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.statistics.intervals import Interval
 from book.studies.bert_gates import gate_census, query_bias
 from book.studies.bert_gates import tables as gates
-from book.studies.bert_rank import figures, ladder
+from book.studies.bert_rank import controls, figures
 from book.studies.bert_rank import tables as rank
 from book.studies.bert_similarity import tables as similarity
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs
@@ -61,13 +61,13 @@ def test_every_residual_of_a_changed_model_has_its_cosine_beside_it():
         "trained: residual": "0.30",
         "trained: cosine": -0.5,
     }
-    ways, seeds = len(ladder.WAYS), dict.fromkeys(LADDER, np.zeros((5, len(ladder.WAYS))))
+    ways, seeds = len(controls.WAYS), dict.fromkeys(LADDER, np.zeros((5, len(controls.WAYS))))
     logs = DocumentLadder(np.log10(np.full((3, ways), 0.25)), seeds)
     cosines = DocumentLadder(
         np.arange(3.0)[:, None] + np.arange(ways), {rung: values - 1 for rung, values in seeds.items()}
     )
     table = rank.ablations(Rungs("", {"end": logs, "cosine": cosines}))
-    assert list(table.index) == list(ladder.WAYS)
+    assert list(table.index) == list(controls.WAYS)
     assert list(table["trained: cosine"]) == list(range(1, ways + 1))
     assert set(table["trained: residual"]) == {"0.25 [0.25, 0.25]"}
     assert set(table["permuted: residual"]) == {"1.00 (1.00 to 1.00)"}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import book.studies
@@ -155,6 +156,50 @@ def test_it_draws_into_the_panels_that_are_given_and_changes_no_setting(case):
     assert case.draw(*case.arguments, **case.options, ax=ax) is own
     assert all(panel.has_data() or panel.texts for panel in panels.flat)
     assert dict(matplotlib.rcParams) == before
+
+
+def colours_of(figure: Figure) -> set[str]:
+    """Return the colours of lines, patches and marks, and the maps of images and of what is coloured by value."""
+    found = set()
+    for axes in figure.axes:
+        for artist in (line for line in axes.lines if line.get_alpha() != 0):
+            found |= {to_hex(artist.get_color()), to_hex(artist.get_markerfacecolor())}
+        for artist in axes.patches:
+            found |= {to_hex(artist.get_facecolor()), to_hex(artist.get_edgecolor())}
+        for artist in axes.collections:
+            if artist.get_array() is None:
+                found |= {to_hex(colour) for colour in (*artist.get_facecolor(), *artist.get_edgecolor())}
+        found |= {
+            artist.get_cmap().name for artist in (*axes.images, *axes.collections) if artist.get_array() is not None
+        }
+    return found
+
+
+BY_CURVE = {"rotary_bias.kernels"}
+"""Its curves are heads and stand for no concept: they take the colours of matplotlib's own cycle in turn."""
+CONCEPTS = {name for name in style.COLOURS if name not in {"ink", "paper"}} | {*style.GATES, *style.RUNGS}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_takes_other_colours_and_maps_and_the_books_are_back_afterwards(case):
+    before = dict(style.COLOURS), dict(style.GATES), dict(style.RUNGS), style.SCORE_CMAP
+    options = {"colours": dict.fromkeys(CONCEPTS, "#123456"), "cmap": "magma"}
+    own = inspect.signature(inspect.unwrap(case.draw)).parameters
+    given = {name: value for name, value in options.items() if name not in own}
+    assert {"colours", "cmap"} <= set(inspect.signature(case.draw).parameters)
+    found = colours_of(case.draw(*case.arguments, **case.options, **given))
+    book = {to_hex(style.COLOURS[name]) for name in CONCEPTS & style.COLOURS.keys()} | {
+        to_hex(colour) for colour in [*style.GATES.values(), *(colour for colour, _ in style.RUNGS.values())]
+    }
+    assert not found & book or case.name in BY_CURVE
+    assert not found & {style.SCORE_CMAP, style.WEIGHT_CMAP, style.POSITION_CMAP}
+    assert found & {"#123456", "magma", "from_list"}
+    assert (dict(style.COLOURS), dict(style.GATES), dict(style.RUNGS), style.SCORE_CMAP) == before
+
+
+def test_a_colour_that_stands_for_nothing_is_refused():
+    with pytest.raises(ValueError, match="no colour is called 'trainedd': choose from content, "):
+        CASES[0].draw(*CASES[0].arguments, colours={"trainedd": "red"})
 
 
 def test_an_import_changes_no_setting():

@@ -7,7 +7,7 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from book.studies.gate_detector import calibration, figures, own_scores
+from book.studies.gate_detector import calibration, figures
 from tests.book.studies.measurements import measurement
 
 
@@ -50,8 +50,8 @@ def test_shuffled_orders_keep_the_scores_of_a_head():
     layer = AttentionLayer(
         W_Q=W_Q, W_K=W_K, W_V=W_K, W_O=W_K, b_Q=zeros, b_K=zeros, b_V=zeros, b_O=torch.zeros(n, dtype=torch.float64)
     )
-    scores = own_scores.read_orders(x, layer, torch.Generator().manual_seed(0))
-    assert scores.shape == (len(own_scores.ORDERS), heads, len(gates.GATES))
+    scores = calibration.read_orders(x, layer, torch.Generator().manual_seed(0))
+    assert scores.shape == (len(calibration.ORDERS), heads, len(gates.GATES))
     diagonal = scores[:, 0, 1:4].sum(-1)
     assert diagonal[0] > 0.8
     assert diagonal[1:].max() < 0.1
@@ -66,7 +66,7 @@ def test_tables_hold_the_highest_rate_and_every_power():
     at = calibration.KINDS.index(kind), gates.PATTERNS.index(gate)
     assert worst.loc[kind, gate] == pytest.approx(100 * m.calibration.alarms[:, at[0], at[1]].max())
     assert found.shape == (len(calibration.DRAWN), len(calibration.SIZES))
-    assert m.own.table().shape == (len(gates.PATTERNS), len(own_scores.ORDERS))
+    assert m.own.table().shape == (len(gates.PATTERNS), len(calibration.ORDERS))
 
 
 def test_rates_are_drawn_with_their_numbers():

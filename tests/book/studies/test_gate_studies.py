@@ -9,7 +9,7 @@ from analysis.maps import gates
 from analysis.maps.gates import synthetic
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from book.studies.bert_gates import ablation, query_bias
+from book.studies.bert_gates import interventions, query_bias
 from book.studies.gate_detector import specimens
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.book.studies.same_results import assert_same_results, random_bert
@@ -45,7 +45,7 @@ def test_exchanging_biases(minilm):
 @pytest.mark.slow
 def test_studies_of_gates_run_where_the_models_lie(minilm):
     def studied(*pair):
-        moved = ablation.effects(pair[0], minilm[1], TEXTS[:2])[0]
+        moved = interventions.measure_effects(pair[0], minilm[1], TEXTS[:2])[0]
         return query_bias.survey(*pair, minilm[1], TEXTS[:2]), moved
 
     due, effects = studied(random_bert(0), random_bert(1))

@@ -7,7 +7,7 @@ from analysis.transformer import induction
 from book.studies.induction_head import readings, walkthrough
 from book.studies.induction_head.readings import TABLES, Reading
 
-PRINTED = walkthrough.printed()
+PRINTED = walkthrough.printed_tables()
 TOKENS = walkthrough.encode(walkthrough.SEQUENCE)
 
 

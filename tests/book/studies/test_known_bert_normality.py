@@ -10,10 +10,10 @@ from torch import nn
 
 from analysis.models.controls import LARGE, PERMUTED, SHARP
 from analysis.statistics.intervals import Interval
-from book.studies.bert_normality import classifier, cone, controls, heads, released, rows, sums, tables
+from book.studies.bert_normality import cone, controls, heads, released, rows, sums, tables
 from book.studies.bert_normality.measure import _phrase_heads, _phrase_sums
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs
-from book.studies.shared.map_entropies import MapEntropies
+from book.studies.shared.released_code import MapEntropies
 from tests.book.studies.known import double, record
 
 STUDENT = 12.7062 * 0.5  # the half-width for two values that are 1 apart
@@ -366,14 +366,14 @@ def test_the_interval_of_heads_holds_the_correlation():
 
 
 def test_the_classifiers_measures_are_means_by_layer(monkeypatch):
-    given = {name: np.arange(4.0).reshape(2, 2) + k for k, name in enumerate(classifier.NAMES)}
+    given = {name: np.arange(4.0).reshape(2, 2) + k for k, name in enumerate(released.NAMES)}
     given["entropy"] = given["entropy"][..., None] + [0.0, 2.0]
     given |= {f"control_{name}": -values for name, values in given.items()}
-    monkeypatch.setattr(classifier, "live_or_record", lambda *_, **__: (record(**given), ""))
-    monkeypatch.setattr(classifier.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(classifier, "load", lambda name: SimpleNamespace(width=4))
-    monkeypatch.setattr(classifier, "critical_value", {4: 0.375}.__getitem__)
-    found = classifier.measure_classifier(None)
+    monkeypatch.setattr(released, "live_or_record", lambda *_, **__: (record(**given), ""))
+    monkeypatch.setattr(released.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(released, "load", lambda name: SimpleNamespace(width=4))
+    monkeypatch.setattr(released, "critical_value", {4: 0.375}.__getitem__)
+    found = released.measure_classifier(None)
     assert (found.critical, found.trained["first_failing"].tolist()) == (0.375, [1, 2])
     assert found.trained["entropy"].tolist() == [1 + 6 + 1, 2 + 6 + 1]
     assert found.control["cosine"].tolist() == [-5, -6]
@@ -385,10 +385,10 @@ def test_the_codes_index_is_the_number_of_rows_times_their_resultant(monkeypatch
     monkeypatch.setattr(released, "live_or_record", lambda *_, **__: (record(**names), ""))
     gates = {"closed": MapEntropies(0.25, 1, 1)}
     noise = {0.1: MapEntropies(9, 9, 9), 0.01: MapEntropies(2.5, 1, 1)}
-    monkeypatch.setattr(released.map_entropies, "measure_gates", lambda: gates)
-    monkeypatch.setattr(released.map_entropies, "measure_noise", lambda: noise)
+    monkeypatch.setattr(released.released_code, "measure_gates", lambda: gates)
+    monkeypatch.setattr(released.released_code, "measure_noise", lambda: noise)
     keys = np.array([[1.0, 2, 9], [5, 5, 6]])
-    monkeypatch.setattr(released.authors_outputs, "load", lambda: SimpleNamespace(minimal_keys=keys))
+    monkeypatch.setattr(released.released_code, "load_authors_outputs", lambda: SimpleNamespace(minimal_keys=keys))
     states = torch.tensor([[[9.0, 9], [1, -1]], [[3.0, 0], [0, 4]], [[1.0, 0], [5, 0]]])
     text = SimpleNamespace(states={"trained": states})
     found = released.measure_released(text, None)

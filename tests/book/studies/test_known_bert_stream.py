@@ -5,7 +5,7 @@ import pytest
 
 from analysis.models.controls import LARGE, PERMUTED
 from book.studies.bert_stream import controls, minilm, survey, tables
-from book.studies.bert_stream.ladder import POOLED, READ, STATIONS
+from book.studies.bert_stream.controls import POOLED, READ, STATIONS
 from book.studies.bert_stream.measure import _phrase_mixing, _phrase_read_back, _phrase_sums
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs
 

@@ -11,8 +11,8 @@ from analysis.maps import gates
 from book.studies.bert_gates import controls, sink
 from book.studies.bert_normality.measure import _phrase_rows
 from book.studies.semi_bias import gpt2, training
-from book.studies.semi_bias.endings import MEASURES
 from book.studies.semi_bias.experiments import SEEDS
+from book.studies.semi_bias.locality import MEASURES
 from tests.book.studies.known import hand_over
 
 

@@ -5,10 +5,9 @@ import pytest
 
 from book.studies.bert_normality import figures as normality
 from book.studies.bert_stream import figures as stream
-from book.studies.shared.map_entropies import MapEntropies
-from book.studies.shared.released_heads import Slices
+from book.studies.shared.released_code import MapEntropies, Slices
 from book.studies.text_and_code import figures as code
-from book.studies.text_and_code.heads import Picture
+from book.studies.text_and_code.layers import Picture
 from book.studies.variant_classifier import figures as variants
 
 

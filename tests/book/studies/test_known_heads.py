@@ -10,11 +10,13 @@ import torch
 
 from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
-from book.studies.induction_head import by_hand, prediction, sharpness, trained
-from book.studies.patterns_and_messages import on_text, spectra, tables
+from book.studies.induction_head import prediction, trained, walkthrough
+from book.studies.patterns_and_messages import readings, spectra, tables
 from tests.book.studies.known import double, plain, record
 
-forms = import_module("book.studies.patterns_and_messages.forms")
+forms, measure = (
+    import_module(f"book.studies.{name}") for name in ("patterns_and_messages.forms", "induction_head.measure")
+)
 
 
 def test_spectra_are_tabulated_by_their_median_and_extreme_heads():
@@ -33,19 +35,19 @@ def test_spectra_are_tabulated_by_their_median_and_extreme_heads():
 def test_one_match_gets_e_to_the_sharpness_beside_the_other_keys():
     """With layer 1 as sharp as can be: one key of five has the score beta, the others 0."""
     exact = math.exp(2) / (math.exp(2) + 4)
-    assert sharpness.closed_form(np.array([0.0, 2.0]), 5) == pytest.approx([1 / 5, exact])
-    assert sharpness.attention_to_match(2.0, 5, torch.device("cpu"), first=100.0) == pytest.approx(exact, abs=1e-4)
-    even = sharpness.attention_to_match(0.0, 5, torch.device("cpu"))
+    assert measure.closed_form(np.array([0.0, 2.0]), 5) == pytest.approx([1 / 5, exact])
+    assert measure.attention_to_match(2.0, 5, torch.device("cpu"), first=100.0) == pytest.approx(exact, abs=1e-4)
+    even = measure.attention_to_match(0.0, 5, torch.device("cpu"))
     assert even == pytest.approx(1 / 5)
-    blurred = sharpness.attention_to_match(2.0, 5, torch.device("cpu"), first=0.0)
+    blurred = measure.attention_to_match(2.0, 5, torch.device("cpu"), first=0.0)
     assert blurred < exact - 0.1
 
 
 def test_the_least_sharpness_of_layer_1_is_the_first_that_suffices():
-    least, where = sharpness.least_first_sharpness(8, torch.device("cpu")), torch.device("cpu")
+    least, where = measure.least_first_sharpness(8, torch.device("cpu")), torch.device("cpu")
     second = math.log(9 * 7)  # nine tenths on one of eight: e^b / (e^b + 7)
-    assert sharpness.attention_to_match(second, 8, where, first=least) > 0.89
-    assert sharpness.attention_to_match(second, 8, where, first=least - 0.1) <= 0.89
+    assert measure.attention_to_match(second, 8, where, first=least) > 0.89
+    assert measure.attention_to_match(second, 8, where, first=least - 0.1) <= 0.89
 
 
 def test_blocks_of_two_and_three_tokens_have_their_mean_logarithm():
@@ -138,18 +140,18 @@ def test_the_slides_head_predicts_what_followed():
 
 def test_one_step_back_is_a_share_of_the_rows_but_the_first():
     attention = double([1, 0, 0], [1, 0, 0], [1, 0, 0])  # row 2 looks two back
-    assert by_hand.one_step_back(SimpleNamespace(attention=attention)) == pytest.approx(0.5)
+    assert walkthrough.one_step_back(SimpleNamespace(attention=attention)) == pytest.approx(0.5)
 
 
 def test_the_nearest_key_is_the_one_at_the_smallest_angle_not_the_longest(monkeypatch):
-    monkeypatch.setattr(on_text.readings, "SEEN", 1)
+    monkeypatch.setattr(readings, "SEEN", 1)
     keys = double([[100, 1], [1, 1], [0.1, 0]])
     rows = double([[0, 1], [0, 2], [3, 0]])
-    assert on_text.nearest_rows(rows, keys).tolist() == [[1, 2]]
+    assert readings.nearest_rows(rows, keys).tolist() == [[1, 2]]
     eye = torch.eye(2)
     layer = plain(2, causal=True, W_Q=eye, W_K=eye, b_Q=double(0, 1), b_K=double(1, 0))
     # keys (1, 1), (2, 0), (1, 0); queries of the last two rows (1, 1) and (0, 1)
-    assert on_text.nearest_to_queries(double([0, 1], [1, 0], [0, 0]), layer).tolist() == [[0, 0]]
+    assert readings.nearest_to_queries(double([0, 1], [1, 0], [0, 0]), layer).tolist() == [[0, 0]]
 
 
 def test_ranks_and_ratios_are_written_as_they_are():

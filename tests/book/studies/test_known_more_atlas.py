@@ -10,8 +10,8 @@ import torch
 
 from book.studies.atlas import heads, shown
 from book.studies.atlas.heads import CONSTRUCTED
-from book.studies.bert_gates import ablation, printed_gates
-from book.studies.induction_head import printed
+from book.studies.bert_gates import interventions, printed_gates
+from book.studies.induction_head import prediction
 from book.studies.induction_head.readings import Reading
 from book.studies.intro import questions
 from tests.book.studies.known import double, no_norm, plain, record
@@ -175,7 +175,7 @@ def test_copies_lose_one_head_or_get_it_level(monkeypatch):
     query = torch.zeros(5, 2, 2, 1).double()
     key, value = query.clone(), query + double([[2], [4]], [[6], [10]])
     key[:, :, 1], query[:] = math.log(3), 1
-    change = ablation.Ablate(3)
+    change = interventions.Ablate(3)
     found = change(3, query, key, value, scale=1.0)[..., 0]
     own = [[3.5, 3.5], [9, 9]]
     for copy in range(5):
@@ -185,7 +185,7 @@ def test_copies_lose_one_head_or_get_it_level(monkeypatch):
             assert found[copy, other].tolist() == pytest.approx(due), (copy, other)
     again = change(2, query, key, value, scale=1.0)[..., 0]
     assert again.tolist() == pytest.approx(np.array([own] * 5))
-    assert ablation.distance(double([3, 4], [0, 2]), double(0, 1)).tolist() == pytest.approx([0.2, 0])
+    assert interventions.distance(double([3, 4], [0, 2]), double(0, 1)).tolist() == pytest.approx([0.2, 0])
 
 
 # ---- what is printed
@@ -226,12 +226,12 @@ def test_readings_are_counted_by_the_cells_that_they_contradict(monkeypatch):
         other: 3,
         Reading(attention="softmax", weak="dropped", summed="j < i"): 4,
     }
-    monkeypatch.setattr(printed.readings, "every", lambda: list(every))
-    monkeypatch.setattr(printed.readings, "tables", lambda tokens, vocab, read: read)
-    monkeypatch.setattr(printed.walkthrough, "printed", lambda: None)
+    monkeypatch.setattr(prediction.readings, "every", lambda: list(every))
+    monkeypatch.setattr(prediction.readings, "tables", lambda tokens, vocab, read: read)
+    monkeypatch.setattr(prediction.walkthrough, "printed_tables", lambda: None)
     monkeypatch.setattr(
-        printed.readings, "differing", lambda tables, _: {"a": torch.ones(every[tables]), "b": torch.zeros(3)}
+        prediction.readings, "differing", lambda tables, _: {"a": torch.ones(every[tables]), "b": torch.zeros(3)}
     )
-    found = printed.search_readings()
+    found = prediction.search_readings()
     assert tuple(vars(found).values())[:5] == ("6", 0, 2, 1, 1)
-    assert printed.nearest_with(every, departures=1) == other
+    assert prediction.nearest_with(every, departures=1) == other

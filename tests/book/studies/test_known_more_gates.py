@@ -12,13 +12,13 @@ import torch
 from analysis.maps import gates
 from analysis.statistics.intervals import Interval
 from book.publish.records import Value
-from book.studies.bert_gates import carried, controls, gate_census, sink
+from book.studies.bert_gates import controls, gate_census, sink
 from book.studies.bert_gates import experiments as recorded
 from book.studies.bert_gates.controls import LARGE, PERMUTED, SHARP
 from book.studies.bert_gates.gate_census import ModelCensus, Ratio
-from book.studies.gate_detector import own_scores
+from book.studies.gate_detector import calibration
 from book.studies.gate_detector.calibration import COUNT, DRAWN, INDEPENDENT, KINDS, SIZES, UNKIND
-from book.studies.shared import map_counts, map_entropies
+from book.studies.shared import map_counts, released_code
 from tests.book.studies.known import Known, double, plain, record
 
 of_gates, detector = (import_module(f"book.studies.{name}.measure") for name in ("bert_gates", "gate_detector"))
@@ -29,8 +29,8 @@ GATES, N = list(gates.GATES), 16
 
 
 def test_records_are_read_by_place(monkeypatch):
-    monkeypatch.setattr(carried, "load_rungs", lambda name, inputs, places: (name, places))
-    name, places = carried.measure_carried(None)
+    monkeypatch.setattr(controls, "load_rungs", lambda name, inputs, places: (name, places))
+    name, places = controls.measure_carried(None)
     assert name == "bert-gates-weighted"
     assert (places["as trained"], places["contributions"], places["block"]) == (
         ("first", 0),
@@ -39,27 +39,27 @@ def test_records_are_read_by_place(monkeypatch):
     )
     assert (places["open, by contribution"], places["length of first"]) == (("weighted gates", 1), ("length of first",))
     covered = record(covered=np.array([[0.9, 0.75], [0.8, 1]]))
-    monkeypatch.setattr(carried, "live_or_record", lambda *_, **__: (covered, ""))
-    assert carried.measure_covered(None) == 0.75
+    monkeypatch.setattr(controls, "live_or_record", lambda *_, **__: (covered, ""))
+    assert controls.measure_covered(None) == 0.75
 
 
 def test_maps_of_the_classifier_have_a_gate_from_a_twentieth_on(monkeypatch):
     scores = np.zeros((2, 2, len(GATES)))
     scores[0, 0, 0], scores[0, 1, [1, 6]], scores[1, 0, 3] = 0.05, 0.2, 0.04
     scores[1, 1, 7], scores[1, 1, 0] = 0.9, 0.049  # a closed map has no pattern
-    monkeypatch.setattr(carried, "live_or_record", lambda *_, **__: (record(gates=scores), ""))
-    found = carried.measure_classifier(None)
+    monkeypatch.setattr(controls, "live_or_record", lambda *_, **__: (record(gates=scores), ""))
+    found = controls.measure_classifier(None)
     assert (found.patterned, found.composed, found.diagonals) == (0.5, 0.25, 0.2)
 
 
 def measure_of(documents, **controls_) -> SimpleNamespace:
     """Return one measure, ``(document, layer)``, of the trained model and its controls."""
-    of_kinds = {kind: np.array(documents) / (k + 1) for k, kind in enumerate(carried.KINDS)}
+    of_kinds = {kind: np.array(documents) / (k + 1) for k, kind in enumerate(controls.KINDS)}
     return SimpleNamespace(documents=np.array(documents), by_kind=of_kinds, controls=controls_)
 
 
 def test_the_sink_is_split_into_what_each_step_takes_away():
-    rungs = {name: measure_of([[0.5, 0.7]]) for name in carried.CLASSES} | {
+    rungs = {name: measure_of([[0.5, 0.7]]) for name in controls.CLASSES} | {
         "as trained": measure_of([[0.4, 0.8], [0.4, 0.4]]),
         "without the query bias": measure_of([[0.2, 0.3], [0.2, 0.3]]),
         "with centred queries": measure_of([[0.1, 0.15], [0.1, 0.05]]),
@@ -67,7 +67,7 @@ def test_the_sink_is_split_into_what_each_step_takes_away():
         "length of first": measure_of([[0.5, 0.25], [0.7, 0.25]]),
         "directional, by contribution": measure_of([[0.1, 0.2], [0.1, 0.2]]),
     }
-    assert vars(carried.carried_numbers(rungs)) == {
+    assert vars(controls.carried_numbers(rungs)) == {
         "first_lengths": "0.60, 0.25",
         "first_attention": "50 %",
         "first_contribution": "3 %",
@@ -76,13 +76,13 @@ def test_the_sink_is_split_into_what_each_step_takes_away():
         "sink_common": "15 %",
         "sink_content": "10 %",
     }
-    table = carried.sink_table(rungs)
+    table = controls.sink_table(rungs)
     assert table["layer 1"].tolist() == ["0.600", "0.300", "0.200", "0.100", "0.040", "0.250"]
-    for name in carried.CLASSES:
-        rungs[name].controls = {rung: np.array([k / 10]) for k, rung in enumerate(carried.LADDER)}
-    classes = carried.class_table(rungs)
-    assert classes[carried.KINDS[1]].tolist() == ["30"] * 5
-    assert classes[list(carried.LADDER)[-1]].tolist() == [f"{10 * (len(carried.LADDER) - 1)}"] * 5
+    for name in controls.CLASSES:
+        rungs[name].controls = {rung: np.array([k / 10]) for k, rung in enumerate(controls.LADDER)}
+    classes = controls.class_table(rungs)
+    assert classes[controls.KINDS[1]].tolist() == ["30"] * 5
+    assert classes[list(controls.LADDER)[-1]].tolist() == [f"{10 * (len(controls.LADDER) - 1)}"] * 5
 
 
 def sink_layer(b_Q) -> tuple[torch.Tensor, object]:
@@ -482,18 +482,18 @@ def test_shuffling_keys_moves_a_diagonal_and_leaves_a_column(monkeypatch):
     column = plain(N, W_K=torch.eye(N), b_Q=60 * torch.eye(N)[3].double())
     turned = torch.arange(N).flip(0)[None]
     orders = iter([turned, turned, turned, turned.roll(4, 1)])
-    monkeypatch.setattr(own_scores, "draw_orders", lambda *_: next(orders))
-    found = own_scores.read_orders(x, diagonal, None)
+    monkeypatch.setattr(calibration, "draw_orders", lambda *_: next(orders))
+    found = calibration.read_orders(x, diagonal, None)
     ahead = [GATES.index("forward"), GATES.index("backward")]
     assert found[:, 0, ahead].amax(-1).tolist() == pytest.approx([1, 0, 1], abs=0.1)  # turned twice it is one again
-    found = own_scores.read_orders(x, column, None)
+    found = calibration.read_orders(x, column, None)
     assert found[:, 0, 0].tolist() == pytest.approx([1, 1, 1], abs=0.01)
     read, orders = [], iter([turned, turned])
     reading = SimpleNamespace(scores=torch.zeros(1, len(GATES)))
-    monkeypatch.setattr(own_scores, "draw_orders", lambda *_: next(orders))
-    monkeypatch.setattr(own_scores.gates, "read_gates", lambda maps: read.append(maps) or reading)
+    monkeypatch.setattr(calibration, "draw_orders", lambda *_: next(orders))
+    monkeypatch.setattr(calibration.gates, "read_gates", lambda maps: read.append(maps) or reading)
     column.b_Q[0] = N**0.5 * math.log(N - 1) * torch.eye(N)[3]
-    own_scores.read_orders(x, column, None)
+    calibration.read_orders(x, column, None)
     assert read[0][0, 7, [3, 4]].tolist() == pytest.approx([1 / 2, 1 / 2 / (N - 1)])  # as much as all others
     assert read[1][0, 7, [N - 4, 3]].tolist() == pytest.approx([1 / 2, 1 / 2 / (N - 1)])
 
@@ -541,17 +541,17 @@ def test_points_are_counted_with_those_that_are_weak():
 
 
 def test_entropies_of_ideal_gates_are_known(monkeypatch):
-    found = map_entropies.measure_gates()
+    found = released_code.measure_gates()
     assert list(found) == ["closed", "directional", "open", "backward", "instance", "cluster"]
     assert found["closed"].rows == pytest.approx(1)
     assert max(found[name].rows for name in ("directional", "open")) < 1e-9
-    rows = map_entropies.code.ROWS
+    rows = released_code.ROWS
     assert found["instance"].rows == pytest.approx((rows - 1) / rows)  # one row is sharp, all others even
     assert found["closed"].whole == pytest.approx(0)  # one value only
-    kept = (map_entropies.code.TOKENS - 1) ** 2 / rows**2  # all tokens but the last one; the rest is zeros
+    kept = (released_code.TOKENS - 1) ** 2 / rows**2  # all tokens but the last one; the rest is zeros
     assert found["closed"].blanked == pytest.approx(-kept * math.log(kept) - (1 - kept) * math.log(1 - kept))
-    noise = map_entropies.measure_noise()
-    assert list(noise) == list(map_entropies.DEVIATIONS)
+    noise = released_code.measure_noise()
+    assert list(noise) == list(released_code.DEVIATIONS)
     assert 1 > noise[0.01].rows > noise[0.5].rows > noise[2.0].rows > 0.5
     # of Gaussian scores with deviation s, a row lies s^2 / 2 nats below log n
     assert (1 - noise[0.1].rows) * math.log(rows) == pytest.approx(0.1**2 / 2, rel=0.1)

@@ -11,12 +11,12 @@ import torch
 from analysis.models.controls import RUNGS
 from analysis.transformer import induction
 from analysis.transformer.attention import attend
-from book.studies.induction_head import by_hand, prediction, sharpness, trained, walkthrough
-from book.studies.patterns_and_messages import on_text, printed_lists, rewriting, rotary, spectra
+from book.studies.induction_head import prediction, trained, walkthrough
+from book.studies.patterns_and_messages import forms, readings, spectra
 from book.studies.shared.equality import draw, random_layer
 from tests.book.studies.known import double, plain, record
 
-forms, readings = (import_module(f"book.studies.patterns_and_messages.{name}") for name in ("forms", "readings"))
+measure = import_module("book.studies.induction_head.measure")
 EYE = torch.eye(2).double()
 
 
@@ -25,10 +25,10 @@ EYE = torch.eye(2).double()
 
 def test_random_layers_and_the_record_stand_side_by_side(monkeypatch):
     names = []
-    monkeypatch.setattr(rewriting, "gaps", lambda family, layer, x: {"one": len(family), "two": layer + x})
+    monkeypatch.setattr(forms, "gaps", lambda family, layer, x: {"one": len(family), "two": layer + x})
     table = record(one=[1.0], two=[2.0], three=[3.0])
-    monkeypatch.setattr(rewriting.publish, "live_or_record", lambda name, _: names.append(name) or (table, "source"))
-    found, source = rewriting.measure_equality(10, 5, None)
+    monkeypatch.setattr(forms.publish, "live_or_record", lambda name, _: names.append(name) or (table, "source"))
+    found, source = forms.measure_equality(10, 5, None)
     assert (found.random, source) == ({"gpt2": {"one": 4, "two": 15}, "bert": {"one": 4, "two": 15}}, "source")
     assert {name: values.tolist() for name, values in found.gpt2.items()} == {"one": [1], "two": [2]}
     assert names == ["patterns-and-messages-equality-gpt2"]
@@ -39,13 +39,13 @@ def test_the_first_list_lacks_a_name_and_the_second_does_not(monkeypatch):
     for bias in (layer.b_Q, layer.b_K, layer.b_V, layer.b_O):
         bias.zero_()
     module = lambda family, of: lambda x: (attend(x, of).output, None)  # noqa: E731
-    monkeypatch.setattr(printed_lists, "attention_module", module)
-    found = printed_lists.run_printed_lists(layer, draw(2, 6, 12, seed=1))
+    monkeypatch.setattr(readings, "attention_module", module)
+    found = readings.run_printed_lists(layer, draw(2, 6, 12, seed=1))
     assert (found.undefined, found.unused) == (("P",), ("patterns",))
     assert max(found.stand_ins["patterns"], found.second) < 1e-12
     assert min(found.stand_ins["messages"], found.stand_ins["X"]) > 0.1
     names = {"X": double([1, 2], [3, 4]), "W": 2.0}
-    assert printed_lists.run({"a": "X * W", "MultiHead": "(a + X).sum(0)"}, names).tolist() == [12, 18]
+    assert readings.run({"a": "X * W", "MultiHead": "(a + X).sum(0)"}, names).tolist() == [12, 18]
 
 
 def test_costs_are_ratios_of_the_merged_form(monkeypatch):
@@ -75,14 +75,14 @@ def test_costs_are_ratios_of_the_merged_form(monkeypatch):
 
 def test_offsets_are_as_far_from_none_as_their_matrices(monkeypatch):
     matrix = torch.ones(4, 128, 128).double() * double(1, 2, 3, 4)[:, None, None]
-    monkeypatch.setattr(rotary.qk_ov, "rotary_qk_matrix", lambda _, offset: (1 + offset / 4) * matrix)
+    monkeypatch.setattr(forms.qk_ov, "rotary_qk_matrix", lambda _, offset: (1 + offset / 4) * matrix)
     left = double(0.5, 0.2, 0.1, 0.05, 1e-8)
     monkeypatch.setattr(
-        rotary.qk_ov, "rotary_remainder", lambda offsets, channel: left * (offsets == 4 and channel == 64)
+        forms.qk_ov, "rotary_remainder", lambda offsets, channel: left * (offsets == 4 and channel == 64)
     )
     layer, x = random_layer(4, 32, 8), draw(1, 6, 32)
     layer.b_K.fill_(2)
-    found = rotary.measure_rotary(layer, x, longest=3)
+    found = forms.measure_rotary(layer, x, longest=3)
     assert found.distance.tolist() == pytest.approx(np.array([[0] * 4, [0.25] * 4, [0.5] * 4, [0.75] * 4]))
     assert (found.rotary_one, found.rotary_best, found.rotary_tenth) == ("0.25", "25 %", "4")
     assert (found.offsets.tolist(), found.remainder.tolist()) == ([0, 1, 2, 3], [0.5, 0.2, 0.1, 0.05])
@@ -163,10 +163,10 @@ def test_the_model_is_read_beside_its_control(monkeypatch):
     weights = plain(2, heads=2, W_Q=EYE, W_K=EYE, b_Q=double(1, 0))
     weights.b_Q[0] = 0
     weights.W_Q[1] = 0
-    monkeypatch.setattr(on_text.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(on_text.readings, "readings", lambda _, control_seed, **__: of[control_seed])
-    monkeypatch.setattr(on_text.readings, "layers", lambda *_, **__: iter([["wrong", (weights, X)]]))
-    found = on_text.measure_readings(SimpleNamespace(model="a/b", texts=None, device="cpu"))
+    monkeypatch.setattr(readings.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(readings, "readings", lambda _, control_seed, **__: of[control_seed])
+    monkeypatch.setattr(readings, "layers", lambda *_, **__: iter([["wrong", (weights, X)]]))
+    found = readings.measure_readings(SimpleNamespace(model="a/b", texts=None, device="cpu"))
     assert found.model == "b"
     assert (found.constant_range, found.constant_control) == ("10% to 90%", "7%")
     assert (found.query_bias_range, found.influence, found.influence_control) == ("-4 to 30 %", "50% to 80%", "50%")
@@ -179,11 +179,11 @@ def test_the_nearest_key_hangs_on_the_space(monkeypatch):
     """Keys (1, 1), (0, 2) and (2, 6), query (0, 1), pattern (1, 2); then factors that make the first key short."""
     x = double([1, 0], [0, 1], [2, 2])
     layer = plain(2, W_Q=0 * EYE, W_K=double([1, 1], [0, 2]), b_Q=double(0, 1))
-    monkeypatch.setattr(on_text.readings, "SEEN", 1)
-    monkeypatch.setattr(on_text, "draw", lambda *_, **__: double([[10, 0], [10, 1]]))
-    monkeypatch.setattr(on_text.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(on_text.readings, "layers", lambda *_, **__: iter([[(layer, x)], [(layer, x)]]))
-    found = on_text.measure_spaces(SimpleNamespace(model="m", texts=None, device="cpu"))
+    monkeypatch.setattr(readings, "SEEN", 1)
+    monkeypatch.setattr(readings, "draw", lambda *_, **__: double([[10, 0], [10, 1]]))
+    monkeypatch.setattr(readings.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(readings, "layers", lambda *_, **__: iter([[(layer, x)], [(layer, x)]]))
+    found = readings.measure_spaces(SimpleNamespace(model="m", texts=None, device="cpu"))
     assert (found.nearest_to_pattern, found.nearest_to_query, found.nearest_to_turned_query) == (1, 0.5, 0)
 
 
@@ -191,8 +191,8 @@ def test_the_nearest_key_hangs_on_the_space(monkeypatch):
 
 
 def test_the_head_by_hand_contradicts_the_cells_that_are_printed_wrong(monkeypatch):
-    monkeypatch.setattr(by_hand, "count_mistaken_pairs", lambda: (7, {0: 3}))
-    found = by_hand.measure_by_hand()
+    monkeypatch.setattr(walkthrough, "count_mistaken_pairs", lambda: (7, {0: 3}))
+    found = walkthrough.measure_by_hand()
     assert list(found.cells.values()) == [0, 0, 1, 1, 10, 12]
     assert found.wrong_cells == 24
     assert max(found.errors.values()) < 1e-12
@@ -203,7 +203,7 @@ def test_the_head_by_hand_contradicts_the_cells_that_are_printed_wrong(monkeypat
         "rows stored otherwise than printed": 5,  # in ! a b a c b no token follows itself
         "rows that gather a stored token": 6,
     }
-    assert [table.title for table in found.compared] == list(by_hand.readings.TABLES)
+    assert [table.title for table in found.compared] == list(walkthrough.readings.TABLES)
     weights, output = found.compared[4], found.compared[5]
     assert weights.computed[3].tolist() == [0, 0, 1, 0, 0, 0]  # the second a looks at b, which followed the first
     assert output.computed[3, :6].tolist() == [0, 0, 100, 0, 0, 0]
@@ -213,19 +213,19 @@ def test_the_head_by_hand_contradicts_the_cells_that_are_printed_wrong(monkeypat
 
 
 def test_a_head_that_is_built_otherwise_is_told():
-    head = induction.build(by_hand.VOCAB, 6)
+    head = induction.build(walkthrough.VOCAB, 6)
     head.second.A[:] *= 0.5
     head.first.V[-1, -1] += 0.25
-    errors = by_hand.matrix_errors(head)
+    errors = walkthrough.matrix_errors(head)
     rows = torch.randn(4, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     assert errors["A_2"] == pytest.approx((50 * rows[:, :6] @ rows[:, 6:].T).abs().max().item())
     assert errors["V_1"] == pytest.approx(rows[:, -1].abs().max().item() / 4)
     assert errors["W_1"] == errors["A_1 elsewhere"] == 0
     head.first.A[0, 1], head.first.A[6, 7] = 3, -95
-    errors = by_hand.matrix_errors(head)
+    errors = walkthrough.matrix_errors(head)
     assert (errors["A_1 elsewhere"], errors["A_1 in the position block"]) == (3, 5)
-    first, second = induction.run(by_hand.TOKENS, induction.build(by_hand.VOCAB, 6, gain=50.0))
-    errors = by_hand.output_errors(induction.build(by_hand.VOCAB, 6), first, second)
+    first, second = induction.run(walkthrough.TOKENS, induction.build(walkthrough.VOCAB, 6, gain=50.0))
+    errors = walkthrough.output_errors(induction.build(walkthrough.VOCAB, 6), first, second)
     assert errors["copied at a gain of 100"] == pytest.approx(50)
     assert errors["outputs of unseen rows"] == pytest.approx(25)  # row 1 is 50 (1/2, 1/2) where 100 of them are due
     assert errors["written current tokens"] == pytest.approx(50)
@@ -233,7 +233,7 @@ def test_a_head_that_is_built_otherwise_is_told():
 
 def test_only_the_first_key_is_mistaken_for_a_match():
     """It stores itself, so it scores with itself, and with every later position that holds its token."""
-    pairs, mistaken = by_hand.count_mistaken_pairs(3)
+    pairs, mistaken = walkthrough.count_mistaken_pairs(3)
     assert pairs == 1 + 2 * 4 + 5 * 9  # of 1, 2 and 5 sequences whose tokens are named as they come
     assert mistaken == {0: 1 + (2 + 1) + (5 + 2 + 2)}
 
@@ -265,9 +265,9 @@ def test_predictions_are_means_of_what_followed():
 
 
 def test_sharpness_is_a_logarithm_of_the_keys(monkeypatch):
-    monkeypatch.setattr(sharpness, "KEYS", (8,))
-    monkeypatch.setattr(sharpness, "SEPARATE", 8)
-    found = sharpness.measure_sharpness(torch.device("cpu"))
+    monkeypatch.setattr(measure, "KEYS", (8,))
+    monkeypatch.setattr(measure, "SEPARATE", 8)
+    found = measure.measure_sharpness(torch.device("cpu"))
     assert found.needed_million == pytest.approx(math.log(999 * (10**6 - 1)))
     assert found.overflow == pytest.approx(128 * math.log(2), abs=1e-6)
     assert found.separate_second == pytest.approx(math.log(9 * 7))

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from analysis.models.controls import RUNGS
-from book.studies.one_score_four_parts import causes, experiments, formulas, lengths, parts, shares
+from book.studies.one_score_four_parts import causes, experiments, parts, shares
 from book.studies.one_score_four_parts.causes import WAYS
-from book.studies.one_score_four_parts.formulas import GPT2, Distances
+from book.studies.one_score_four_parts.parts import GPT2, Distances
 from book.studies.one_score_four_parts.shares import HeadShares
 from tests.book.studies.known import Known, double, plain, record
 
@@ -111,10 +111,10 @@ def test_shares_by_length_are_means_of_the_texts(monkeypatch):
     by_layer[1, 0], by_layer[1, 1] = [[3, 0, 1], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]]
     others = np.zeros((6, 2, 2, 3))
     others[..., 0], others[..., 2] = 3, 1
-    others[lengths.LENGTHS.index(lengths.TOKENS), :, 1] = [1, 3, 0]
+    others[shares.LENGTHS.index(shares.TOKENS), :, 1] = [1, 3, 0]
     table = record(**{"lengths": np.array([16, 400]), "parts": by_layer, "parts of the others": others})
-    monkeypatch.setattr(lengths, "live_or_record", lambda name, _, recompute: (table, name))
-    found = lengths.measure_lengths(None)
+    monkeypatch.setattr(shares, "live_or_record", lambda name, _, recompute: (table, name))
+    found = shares.measure_lengths(None)
     assert (found.passages, found.fewest, found.most) == (2, 16, 400)
     assert found.shares[0].tolist() == [[0.5, 0, 0.5], [0.5, 0.5, 0]]
     assert (found.fewest_content, found.most_content) == ("50 %", "88 %")
@@ -148,7 +148,7 @@ RECORD = record(
 
 
 def test_the_nearest_head_of_each_family_is_named():
-    found = formulas.measure_distances(RECORD, {"minilm": MINILM}, {"minilm": CONTROL})
+    found = parts.measure_distances(RECORD, {"minilm": MINILM}, {"minilm": CONTROL})
     assert found[GPT2].of("constant") == (0.11, 0.71)
     assert found["minilm"].of("previous") == (0.12, 0.6)
     assert MINILM.nearest("constant") == (0, 1, 0.4)
@@ -163,7 +163,7 @@ def test_the_nearest_head_of_each_family_is_named():
 
 
 def test_the_atlas_shows_the_nearest_heads():
-    found = formulas.measure_atlas(formulas.random_tokens(), RECORD, {"minilm": MINILM})
+    found = parts.measure_atlas(parts.random_tokens(), RECORD, {"minilm": MINILM})
     assert found.rows == list(parts.FAMILIES.values())
     assert found.labels[GPT2][:2] == ["head 0.2: 0.20", "head 0.1: 0.11"]
     assert found.labels["minilm"][:3] == ["head 1.1: 0.70", "head 0.1: 0.40", "head 0.0: 0.12"]

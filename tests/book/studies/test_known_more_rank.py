@@ -11,10 +11,9 @@ import torch
 from analysis.core.weights import MlpWeights
 from analysis.models.controls import RUNGS
 from analysis.transformer.encoder import Switches, random_layers
-from book.studies.bert_rank import controls, ladder, ranks, stacks, statements, switches
+from book.studies.bert_rank import controls, stacks, statements, switches
 from book.studies.bert_rank import measure as page
-from book.studies.bert_rank.controls import LARGE, PERMUTED
-from book.studies.bert_rank.ladder import WAYS
+from book.studies.bert_rank.controls import LARGE, PERMUTED, WAYS
 from book.studies.bert_rank.stacks import NO_MLP, WHOLE
 from tests.book.studies.known import double, no_norm, record
 
@@ -45,16 +44,16 @@ def test_centring_costs_a_rank_once_there_are_as_many_rows_as_dimensions(monkeyp
         states.append(torch.randn(2, tokens, 6, generator=g, dtype=torch.float64))
         return Text(layers=layers, states=states[-1])
 
-    monkeypatch.setattr(ranks.extraction, "observe", observe)
+    monkeypatch.setattr(statements.extraction, "observe", observe)
     config = SimpleNamespace(hidden_size=6, max_position_embeddings=20)
     networks = {"trained": SimpleNamespace(config=config), "control": SimpleNamespace()}
-    found = ranks.measure_ranks(networks, None, ["a" * 300, "b" * 300])
+    found = statements.measure_ranks(networks, None, ["a" * 300, "b" * 300])
     assert (found.width, found.limit, found.short) == (6, 20, 2)
     assert [tokens for _, tokens in read] == [2, 20, 2, 20]
     assert read[0][0] == ["a" * 300 + " " + "b" * 99]
     assert list(found.reads) == ["n = 2, d = 6", "n = 20, d = 6"]
     first = states[1][0]  # what the trained model's first layer reads of the longer input
-    added = ranks.attend(first, layers[0].attention).output
+    added = statements.attend(first, layers[0].attention).output
     torch.testing.assert_close(found.reads["n = 20, d = 6"], first + added)
     for which in networks:
         assert (found.of("read", 2, which), found.of("centred", 2, which)) == ([2], [2])
@@ -82,9 +81,9 @@ def test_the_shorter_input_has_a_third_of_the_width_or_half_of_what_there_can_be
         lengths.append(tokens)
         return Text(layers=layers, states=torch.randn(1, tokens, width, generator=g, dtype=torch.float64))
 
-    monkeypatch.setattr(ranks.extraction, "observe", observe)
+    monkeypatch.setattr(statements.extraction, "observe", observe)
     config = SimpleNamespace(hidden_size=width, max_position_embeddings=limit)
-    found = ranks.measure_ranks({"trained": SimpleNamespace(config=config)}, None, ["a"])
+    found = statements.measure_ranks({"trained": SimpleNamespace(config=config)}, None, ["a"])
     assert (found.short, lengths) == (short, [short, limit])
 
 
@@ -350,10 +349,10 @@ def test_means_are_taken_off_by_row_or_as_printed_by_column():
 def test_attention_is_scaled_with_its_bias_and_norms_get_plain_gains():
     (layer,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(0))
     layer.attention.b_O[:] = double(1, 2, 3, 4)
-    half = ladder.scale_attention(layer, 0.5)
+    half = controls.scale_attention(layer, 0.5)
     assert half.attention.b_O.tolist() == [0.5, 1, 1.5, 2]
     torch.testing.assert_close(half.attention.W_O, layer.attention.W_O / 2)
-    assert ladder.level(torch.zeros(5, 4).double(), layer).flatten().tolist() == [0.2] * 50
+    assert controls.level(torch.zeros(5, 4).double(), layer).flatten().tolist() == [0.2] * 50
     norm = replace(no_norm(4), gain=double(2, 3, 4, 5), bias=double(1, 1, 1, 1))
     (plain,) = switches.with_plain_gains([replace(layer, norm_attention=norm, norm_mlp=norm)])
     for each in (plain.norm_attention, plain.norm_mlp):
@@ -380,18 +379,18 @@ def test_a_trace_is_the_mean_over_texts_of_the_logarithm_in_every_setting(monkey
 def test_lines_and_maps_explain_what_they_explain(monkeypatch):
     """Two hidden units of which the first is the first coordinate, and the MLP writes GELU of it."""
     x = double([-100, 1], [100, 2], [0, 3])
-    monkeypatch.setattr(ladder, "run_layer", lambda rows, layer: SimpleNamespace(first=rows))
+    monkeypatch.setattr(controls, "run_layer", lambda rows, layer: SimpleNamespace(first=rows))
     mlp = MlpWeights(torch.eye(2).double(), double(0, -200), double([1, 0], [0, 0]), double(7, 0))
     layer = SimpleNamespace(mlp=mlp)
     nothing = MlpWeights(
         torch.zeros(2, 2).double(), double(0, 0), torch.zeros(2, 2).double(), double(107 / 3 + 14 / 3, 0)
     )
-    fit = ladder.Fit(double(0.5, 0.25), double(50, 0), nothing)
-    line, of_map, slope = ladder._try_fit(x, layer, fit).tolist()
+    fit = controls.Fit(double(0.5, 0.25), double(50, 0), nothing)
+    line, of_map, slope = controls._try_fit(x, layer, fit).tolist()
     # written 0, 100, 0 (and 7); the line gives 0, 100, 50; the map their mean
     assert line == pytest.approx(1 - 50**2 / (2 * (100 / 3) ** 2 + (200 / 3) ** 2))
     assert (of_map, slope) == (pytest.approx(0), 0.375)
-    mean, below, before, after = ladder._look_at_hidden_rows(x, layer).tolist()
+    mean, below, before, after = controls._look_at_hidden_rows(x, layer).tolist()
     assert (mean, below) == (pytest.approx(100 / 6), pytest.approx(4 / 6))
     z = np.array([[-100, -199], [100, -198], [0, -197]])
     assert before == pytest.approx(np.linalg.norm(z - z.mean(0)) / np.linalg.norm(z))

@@ -8,12 +8,12 @@ import torch
 
 from analysis.maps.gates import GATES
 from analysis.models.controls import RUNGS
-from book.studies.bert_gates import query_bias, removal
-from book.studies.rotary_bias import parts, rungs
+from book.studies.bert_gates import query_bias, sink
+from book.studies.rotary_bias import ladder, parts
 from book.studies.rotary_bias.parts import COUNTED, PARTS, WAYS
 from tests.book.studies.known import Known, double
 
-LARGE, PERMUTED = rungs.LARGE, rungs.PERMUTED
+LARGE, PERMUTED = ladder.LARGE, ladder.PERMUTED
 SOURCES, LAYERS, HEADS, SEEDS = 3, 2, 3, 2
 MEAN, BIAS = SOURCES - 1, 0
 
@@ -36,9 +36,9 @@ def arrays() -> dict[str, np.ndarray]:
     return found | {"rise_random_phases": np.array([[0.1, 0.5], [0.3, 0.4]])}
 
 
-def read(monkeypatch, of: dict[str, np.ndarray]) -> rungs.Rungs:
-    monkeypatch.setattr(rungs, "live_or_record", lambda name, _: (Known(arrays=of), name))
-    found, sentence = rungs.measure_rungs(None)
+def read(monkeypatch, of: dict[str, np.ndarray]) -> ladder.Rungs:
+    monkeypatch.setattr(ladder, "live_or_record", lambda name, _: (Known(arrays=of), name))
+    found, sentence = ladder.measure_rungs(None)
     assert sentence == "rotary-bias-ladder"
     return found
 
@@ -206,18 +206,18 @@ def test_a_part_of_the_sink_is_taken_in_every_layer(monkeypatch):
         used = maps if patched_attention is None else patched_attention
         return SimpleNamespace(attention=maps, second=layer * (used[0] @ x))
 
-    monkeypatch.setattr(removal, "run_layer", run_layer)
+    monkeypatch.setattr(sink, "run_layer", run_layer)
     x = double([2, 0], [0, 4], [0, 0])
-    rows, taken = removal.run_without(x, [1.0, 3.0], lambda of: of * removal.choose_sink(of), removal.leave_short)
+    rows, taken = sink.run_without(x, [1.0, 3.0], lambda of: of * sink.choose_sink(of), sink.leave_short)
     assert [each.flatten().tolist() for each in taken] == [[0.5] * 3] * 2
     assert rows[0].tolist() == pytest.approx([0, 1.5])  # a half of (0, 1), three times
     states = torch.stack([x, double([1, 0], [1, 0], [1, 0])])
-    assert removal.turn(states, [1.0], removal.leave_short, 0.0) == pytest.approx(1 - 2**-0.5)  # rows (1, 1)
-    assert removal.turn(states, [1.0], removal.leave_short, 1.0) == pytest.approx(1)
-    assert removal.turn(states, [1.0], removal.leave_short, 0.5) == pytest.approx(1 - 0.5 / 1.25**0.5)
-    ways = list(removal.WAYS)
-    found = removal.measure_ways(states, [1.0], removal.choose_sink, ways, 0)
-    assert found[ways.index(removal.SHORT[0])] == (pytest.approx(1), pytest.approx(0.5))
+    assert sink.turn(states, [1.0], sink.leave_short, 0.0) == pytest.approx(1 - 2**-0.5)  # rows (1, 1)
+    assert sink.turn(states, [1.0], sink.leave_short, 1.0) == pytest.approx(1)
+    assert sink.turn(states, [1.0], sink.leave_short, 0.5) == pytest.approx(1 - 0.5 / 1.25**0.5)
+    ways = list(sink.WAYS)
+    found = sink.measure_ways(states, [1.0], sink.choose_sink, ways, 0)
+    assert found[ways.index(sink.SHORT[0])] == (pytest.approx(1), pytest.approx(0.5))
     assert found[1][1] == pytest.approx(0.5)  # as much at random
     assert found[2] == (pytest.approx(1), pytest.approx(0.5))
     assert found[4] == (pytest.approx(1 - 1 / 5**0.5), 0)  # (1, 2): nothing taken, the others twice as large

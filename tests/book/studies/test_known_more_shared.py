@@ -19,7 +19,7 @@ from book.studies.gate_detector.measure import OwnScores
 from book.studies.shared import (
     averages,
     census,
-    released_heads,
+    released_code,
     side_by_side,
     variant_baselines,
     variant_columns,
@@ -116,19 +116,19 @@ def test_models_stand_side_by_side_in_means_over_layers(monkeypatch):
 
 def test_heads_and_columns_are_compared_map_by_map(monkeypatch):
     layers = [SimpleNamespace(attention=k) for k in (1, 2)]
-    monkeypatch.setattr(released_heads, "load", lambda _: SimpleNamespace(encoder_layers=lambda: layers))
-    monkeypatch.setattr(released_heads.code, "with_stored_blocks", lambda attention: -attention)
+    monkeypatch.setattr(released_code, "load", lambda _: SimpleNamespace(encoder_layers=lambda: layers))
+    monkeypatch.setattr(released_code, "with_stored_blocks", lambda attention: -attention)
     own = torch.tensor([[[1.0, 2], [3, 4]]] * len(MAPS))
     stored = torch.tensor([[[2.0, 4], [6, 8]], [[4, 3], [2, 1]], [[1, 2], [4, 3]]])
-    monkeypatch.setattr(released_heads.stretching, "over_heads", lambda _, of: own if of[0] > 0 else stored)
-    found = released_heads.compare_slices(None)
+    monkeypatch.setattr(released_code.stretching, "over_heads", lambda _, of: own if of[0] > 0 else stored)
+    found = released_code.compare_slices(None)
     assert found.heads.tolist() == own.tolist()
     assert found.correlation.tolist() == pytest.approx([1, -1, 0.8])
     assert found.rank_correlation.tolist() == pytest.approx([1, -1, 0.8])
     outputs = record(
         **{"net/largest": [[[1.0, 2], [4, 3]]] * 2, "net/code_largest": [[[1.0, 2], [3, 4]], [[1, 2], [5, 8]]]}
     )
-    assert released_heads.correlate_outputs(outputs, "net") == pytest.approx(0.8)
+    assert released_code.correlate_outputs(outputs, "net") == pytest.approx(0.8)
 
 
 # ---- variants
@@ -286,15 +286,13 @@ def test_one_classifier_is_scored_on_whole_parts_and_sets(monkeypatch):
     run = SimpleNamespace(data=data, card={"validation": 0.9, "test": 0.75}, model="model")
     monkeypatch.setattr(variant_seeds, "invent_backbones", lambda seed: "backbones")
     sets = ("balanced set", "other")
-    monkeypatch.setattr(variant_seeds.variant_runs, "SETS", sets)
-    monkeypatch.setattr(variant_seeds.variant_runs, "make_sets", lambda of, backbones, seed: (backbones, seed))
+    monkeypatch.setattr(variant_seeds, "SETS", sets)
+    monkeypatch.setattr(variant_seeds, "make_sets", lambda of, backbones, seed: (backbones, seed))
     counts = np.array([[[1, 1], [0, 2]], [[0, 3], [3, 0]]])
     monkeypatch.setattr(
-        variant_seeds.variant_runs,
-        "confuse_all",
-        lambda model, of, given: counts if given == ("backbones", 4) else None,
+        variant_seeds, "confuse_all", lambda model, of, given: counts if given == ("backbones", 4) else None
     )
-    monkeypatch.setattr(variant_seeds.variant_runs, "follow", lambda *_: {"exchanged_bases": Value(0.25, 0.0)})
+    monkeypatch.setattr(variant_seeds, "follow", lambda *_: {"exchanged_bases": Value(0.25, 0.0)})
     values, found = variant_seeds.score_run(run, 4)
     assert found is counts
     assert {name: value.value for name, value in values.items()} == {

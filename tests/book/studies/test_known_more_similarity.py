@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from book.lab.mathematics.stretching import row_norms
-from book.studies.bert_similarity import architecture, asymmetry, controls, networks, positions, prose
+from book.studies.bert_similarity import asymmetry, cone, controls, networks
 from book.studies.bert_similarity.asymmetry import (
     COMMON,
     CONTENT,
@@ -24,7 +24,7 @@ from book.studies.shared.equality import draw, random_layer
 from book.studies.weighted_mean import dial, experiments, identities
 from tests.book.studies.known import Known, double, plain, record
 
-weighted = import_module("book.studies.weighted_mean.measure")
+weighted, similarity = (import_module(f"book.studies.{name}.measure") for name in ("weighted_mean", "bert_similarity"))
 EYE = torch.eye(2).double()
 
 
@@ -161,11 +161,11 @@ def test_the_library_is_held_to_our_formulas(monkeypatch):
     of_layer = lambda query: SimpleNamespace(attention=SimpleNamespace(self=SimpleNamespace(query=query)))  # noqa: E731
     network = lambda tokens, output_attentions: SimpleNamespace(attentions=[maps, other])  # noqa: E731
     network = Network(network, [None, of_layer(lambda x: x + double(-4, 1) + 0.5 * x)])
-    monkeypatch.setattr(architecture, "encode", lambda x, of: [x, x * 2 + double(0, 0.125), x * 3 - 0.25])
-    monkeypatch.setattr(architecture.extraction, "accepts", lambda _, length: length <= 7)
-    monkeypatch.setattr(architecture.extraction, "count_parameters", lambda *sizes: sizes)
+    monkeypatch.setattr(networks, "encode", lambda x, of: [x, x * 2 + double(0, 0.125), x * 3 - 0.25])
+    monkeypatch.setattr(networks.extraction, "accepts", lambda _, length: length <= 7)
+    monkeypatch.setattr(networks.extraction, "count_parameters", lambda *sizes: sizes)
     subjects = SimpleNamespace(trained=trained, network=network, tokens=torch.zeros(1, 3))
-    found = architecture.measure_architecture(subjects, 1)
+    found = networks.measure_architecture(subjects, 1)
     assert (found.base, found.large) == ((12, 12, 768), (24, 16, 1024))
     assert (found.layers, found.width, found.channel, found.tokens, found.states) == (2, 2, 2, 3, (3, 3, 2))
     assert (found.limit, found.accepts_limit, found.accepts_more) == (7, True, False)
@@ -190,15 +190,13 @@ class Network:
 
 def test_order_is_measured_with_positions_without_them_and_under_a_mask(monkeypatch):
     table = double([1, 2], [3, -4])
-    monkeypatch.setattr(
-        positions.extraction, "order_sensitivity", lambda _, tokens, permutation: table.abs().sum().item()
-    )
+    monkeypatch.setattr(cone.extraction, "order_sensitivity", lambda _, tokens, permutation: table.abs().sum().item())
     embeddings = SimpleNamespace(position_embeddings=SimpleNamespace(weight=table))
     x = double([1, 0], [0, 2], [4, 0], [0, 8])
     layer = plain(2, W_V=EYE, W_O=EYE)
     control = SimpleNamespace(states=[[x]], attention=[layer])
     network, tokens = SimpleNamespace(embeddings=embeddings), torch.zeros(1, 4)
-    found = positions.measure_order(SimpleNamespace(network=network, tokens=tokens, control=control))
+    found = cone.measure_order(SimpleNamespace(network=network, tokens=tokens, control=control))
     assert (found.with_positions, found.without_positions) == (10, 0)
     assert table.tolist() == [[1, 2], [3, -4]]
     order = torch.randperm(4, generator=torch.Generator().manual_seed(0)).numpy()
@@ -348,7 +346,7 @@ def test_the_text_says_what_was_measured():
         mean_attention={kind: values.mean() for kind, values in attention.items()},
         negative={"trained": 0.125, "control": 0.5},
     )
-    found = vars(prose.write_prose(stretching, cone, terms, form, of_kinds))
+    found = vars(similarity.write_prose(stretching, cone, terms, form, of_kinds))
     assert [found[f"{name}_K"] for name in ("over", "grown", "joint", "best", "half", "middle", "chance")] == [
         "20 %",
         "2.0 %",

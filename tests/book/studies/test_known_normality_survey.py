@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from book.studies.bert_normality import drawn, experiments
+from book.studies.bert_normality import controls, rows
 from tests.book.studies.known import double
 
 TURN = double([0, 1], [-1, 0])
@@ -36,18 +36,18 @@ class Layer:
 @pytest.fixture
 def silenced(monkeypatch):
     layers = [Layer(0.0), Layer(1.0)]
-    monkeypatch.setattr(experiments, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
+    monkeypatch.setattr(controls, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
     asked = []
 
     def hidden_states(model, tokenizer, passages, longest):
         asked.append(longest)
         return [torch.stack([double([2, 0], [2, 0], [2, 0]) * k, double([9, 9], [9, 9], [9, 9])]) for k in (1, 2)]
 
-    monkeypatch.setattr(experiments.extraction, "hidden_states", hidden_states)
-    monkeypatch.setattr(experiments, "encode", lambda x, layers: [x, x, x + 1])
-    monkeypatch.setattr(experiments, "run_layer", lambda x, layer, **given: layer.run(x, **given))
+    monkeypatch.setattr(controls.extraction, "hidden_states", hidden_states)
+    monkeypatch.setattr(controls, "encode", lambda x, layers: [x, x, x + 1])
+    monkeypatch.setattr(controls, "run_layer", lambda x, layer, **given: layer.run(x, **given))
     model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=50))
-    found = experiments.ablate(model, None, ["one", "two"])
+    found = controls.ablate(model, None, ["one", "two"])
     assert asked == [50]
     return found
 
@@ -91,10 +91,10 @@ def test_texts_are_padded_to_the_models_limit_and_padding_is_counted(monkeypatch
         assert padding
         return {"of": np.array([[float(each.sum()), int(keep.sum())] for each in passed])}
 
-    monkeypatch.setattr(experiments, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 10]))
-    monkeypatch.setattr(experiments, "run_layer", lambda x, layer, keep: x * layer)
-    monkeypatch.setattr(experiments.layer_profile, "measure", measure)
-    found = experiments.measure_padded(Counting(), tokenizer, ["a", "abc"])
+    monkeypatch.setattr(controls, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 10]))
+    monkeypatch.setattr(controls, "run_layer", lambda x, layer, keep: x * layer)
+    monkeypatch.setattr(controls.layer_profile, "measure", measure)
+    found = controls.measure_padded(Counting(), tokenizer, ["a", "abc"])
     # the first layer reads the mask, the second the mask plus one, which is 1 in padding
     assert found["of"].tolist() == [[[1, 1], [50, 1]], [[3, 3], [70, 3]]]
 
@@ -111,14 +111,14 @@ def test_rows_of_all_texts_stand_out_together_and_plain_ones_apart(monkeypatch):
     def run_layer(x, layer):
         return SimpleNamespace(x=x, first=x * layer, before_first=x)
 
-    monkeypatch.setattr(experiments, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 10]))
-    monkeypatch.setattr(experiments, "run_layer", run_layer)
-    monkeypatch.setattr(experiments.extraction, "hidden_states", lambda *_: texts)
+    monkeypatch.setattr(controls, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 10]))
+    monkeypatch.setattr(controls, "run_layer", run_layer)
+    monkeypatch.setattr(controls.extraction, "hidden_states", lambda *_: texts)
     monkeypatch.setattr(
-        experiments.layer_profile, "measure", lambda passed: {"D_sum": np.array([float(p.x.sum()) for p in passed])}
+        controls.layer_profile, "measure", lambda passed: {"D_sum": np.array([float(p.x.sum()) for p in passed])}
     )
-    monkeypatch.setattr(experiments.layer_profile, "outstanding", outstanding)
-    found = experiments._measure_layers(None, None, [])
+    monkeypatch.setattr(controls.layer_profile, "outstanding", outstanding)
+    found = controls._measure_layers(None, None, [])
     assert found["tokens"].tolist() == [1, 2]
     assert found["D_sum"].tolist() == [[4, 11], [9, 8]]
     assert seen[0] == ([[[1, 3], [5, 1], [1, 2]], [[20, 90], [0, 40], [40, 0]]], [1, 2])
@@ -129,25 +129,23 @@ def test_rows_of_all_texts_stand_out_together_and_plain_ones_apart(monkeypatch):
 def test_the_ladder_is_per_token_and_over_heads(monkeypatch):
     """A text of four tokens: the indices are over 4, singular values over 2, quantities of heads their means."""
     by_layer, by_head = np.array([4.0, 8.0]), np.array([[2.0, 6.0], [8.0, 4.0]])
-    names = (*experiments.BY_LAYER, "D_total", "cone", "cone_bare")
+    names = (*controls.BY_LAYER, "D_total", "cone", "cone_bare")
     profile = {name: by_layer + k for k, name in enumerate(names)}
     profile |= {"stable_rank": by_head, "entropy": 2 * by_head, "largest": 3 * by_head}
-    monkeypatch.setattr(experiments.checkpoints, "find", lambda name: None)
-    monkeypatch.setattr(experiments.pretrained, "tokenizer", lambda checkpoint: None)
-    monkeypatch.setattr(experiments.extraction, "hidden_states", lambda *_: [torch.zeros(3, 4, 2)])
-    monkeypatch.setattr(experiments, "load", lambda model: SimpleNamespace(encoder_layers=list))
-    monkeypatch.setattr(experiments.layer_profile, "measure", lambda passed: profile)
-    monkeypatch.setattr(
-        experiments, "survey_documents", lambda measure, **given: (measure(None, "a text", None), given)
-    )
-    found, given = experiments.measure_ladder("cpu")
+    monkeypatch.setattr(controls.checkpoints, "find", lambda name: None)
+    monkeypatch.setattr(controls.pretrained, "tokenizer", lambda checkpoint: None)
+    monkeypatch.setattr(controls.extraction, "hidden_states", lambda *_: [torch.zeros(3, 4, 2)])
+    monkeypatch.setattr(controls, "load", lambda model: SimpleNamespace(encoder_layers=list))
+    monkeypatch.setattr(controls.layer_profile, "measure", lambda passed: profile)
+    monkeypatch.setattr(controls, "survey_documents", lambda measure, **given: (measure(None, "a text", None), given))
+    found, given = controls.measure_ladder("cpu")
     assert given == {"each_of_controls": 3, "device": "cpu", "tolerance": 0.02}
     k = names.index("cone")
     assert found["cone"].tolist() == [1 + k / 4, 2 + k / 4]
     assert found["cone_bare"].tolist() == [1 + (k + 1) / 4, 2 + (k + 1) / 4]
     assert found["largest"].tolist() == [6, 9]
     assert (found["stable_rank"].tolist(), found["entropy"].tolist()) == ([4, 6], [8, 12])
-    assert found["cosine"].tolist() == (by_layer + experiments.BY_LAYER.index("cosine")).tolist()
+    assert found["cosine"].tolist() == (by_layer + controls.BY_LAYER.index("cosine")).tolist()
 
 
 def test_the_text_that_is_drawn_is_the_fourth_and_one_control_has_no_token_type(monkeypatch):
@@ -164,23 +162,23 @@ def test_the_text_that_is_drawn_is_the_fourth_and_one_control_has_no_token_type(
         assert passages == ["second"]
         return [torch.stack([torch.full((2, 3), number + k) for k in range(3)])]
 
-    monkeypatch.setattr(drawn.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(drawn.pretrained, "load", load)
-    monkeypatch.setattr(drawn.pretrained, "tokenizer", lambda checkpoint: None)
-    monkeypatch.setattr(drawn.texts, "passages", lambda source: ["first", "second"])
-    monkeypatch.setattr(drawn.extraction, "hidden_states", hidden_states)
-    monkeypatch.setattr(drawn, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 2]))
+    monkeypatch.setattr(rows.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(rows.pretrained, "load", load)
+    monkeypatch.setattr(rows.pretrained, "tokenizer", lambda checkpoint: None)
+    monkeypatch.setattr(rows.texts, "passages", lambda source: ["first", "second"])
+    monkeypatch.setattr(rows.extraction, "hidden_states", hidden_states)
+    monkeypatch.setattr(rows, "load", lambda model: SimpleNamespace(encoder_layers=lambda: [1, 2]))
     monkeypatch.setattr(
-        drawn, "run_layer", lambda x, layer: SimpleNamespace(before_first=x * layer, before_second=x * 10 * layer)
+        rows, "run_layer", lambda x, layer: SimpleNamespace(before_first=x * layer, before_second=x * 10 * layer)
     )
-    monkeypatch.setattr(drawn, "SEEDS", {"trained": None, "control": 1})
-    found = drawn.run_networks(SimpleNamespace(model="one", texts=None, device="cpu"))
+    monkeypatch.setattr(rows, "SEEDS", {"trained": None, "control": 1})
+    found = rows.run_networks(SimpleNamespace(model="one", texts=None, device="cpu"))
     assert {name: states[:, 0, 0].tolist() for name, states in found.states.items()} == {
         "trained": [7, 8, 9],
         "control": [3, 4, 5],
     }
     assert found.bare_states[0, 0, 0] == 1
     assert (found.layers, found.middle) == ((0, 1), 1)
-    described = drawn.describe(found)
+    described = rows.describe(found)
     assert (described.tokens, described.width, described.middle) == (2, 3, 1)
     assert (described.before_first[0, 0], described.before_second[0, 0]) == (7, 160)

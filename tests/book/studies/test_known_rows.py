@@ -8,22 +8,22 @@ import pytest
 import torch
 
 from book.studies.bert_normality import rows, sums
-from book.studies.bert_similarity import form
+from book.studies.bert_similarity import terms
 from book.studies.text_and_code import classifier
 from tests.book.studies.known import double, plain
 
 
 def test_the_singular_value_after_the_width_of_a_head_is_nothing_but_rounding():
     W = double([3, 0], [0, 2], [0, 0])
-    assert form.singular_value_after(plain(3, W_Q=W, W_K=W, W_V=W, W_O=W.mT)) == pytest.approx(0, abs=1e-12)
-    assert form.singular_value_after(plain(2, W_Q=torch.eye(2), W_K=torch.eye(2))) == 0
+    assert terms.singular_value_after(plain(3, W_Q=W, W_K=W, W_V=W, W_O=W.mT)) == pytest.approx(0, abs=1e-12)
+    assert terms.singular_value_after(plain(2, W_Q=torch.eye(2), W_K=torch.eye(2))) == 0
 
 
 def test_the_singular_value_after_is_over_the_largest(monkeypatch):
     """A layer whose channel is said to be narrower than its matrices: 4 over 10 in one head, 9 over 10 in the other."""
     heads = torch.stack([torch.diag(double(10, 4)), torch.diag(double(10, 9))])
     layer = SimpleNamespace(W_Q=heads, W_K=torch.eye(2).expand(2, 2, 2), channel=1)
-    assert form.singular_value_after(layer) == pytest.approx(0.9)
+    assert terms.singular_value_after(layer) == pytest.approx(0.9)
 
 
 def test_a_layernorm_without_gain_leaves_the_statistic_of_a_row():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.studies.semi_bias import chance, experiments, first_layer, gpt2, locality, mixer, tilt, tokens
+from book.studies.semi_bias import experiments, first_layer, gpt2, locality, tilt, tokens
 from book.studies.semi_bias.first_layer import FirstLayer
 from tests.book.studies.known import double, hand_over, no_norm, plain, record
 
@@ -188,7 +188,7 @@ def test_chance_reads_medians_over_heads_and_extremes_over_controls():
         rho=[0.9, 0.9, -0.9],
     )
     control = SimpleNamespace(positions=EYE, weights=plain(2, W_Q=EYE, W_K=math.sqrt(2) * EYE, b_Q=double(3, -12)))
-    found = chance.measure_chance(given, control)
+    found = first_layer.measure_chance(given, control)
     assert found.control == "12"
     assert (found.ramp, found.ramp_null, found.ramp_null_high) == (0.7, 0.2, 0.6)
     assert (found.ladder_spread_high, found.trained_spread) == (0.7, 2.0)
@@ -200,7 +200,7 @@ def test_chance_reads_medians_over_heads_and_extremes_over_controls():
 def test_cosines_of_local_heads_stand_beside_those_of_all_other_pairs():
     cosines = np.array([[1, 0.9, 0.2, 0.7], [0, 1, 0.3, 0.8], [0, 0, 1, 0.4], [0, 0, 0, 1]])
     random = np.stack([0 * cosines, cosines / 10])
-    found = chance.measure_shared_direction(record(direction_cosines=cosines, random_cosines=random), (0, 1, 3))
+    found = first_layer.measure_shared_direction(record(direction_cosines=cosines, random_cosines=random), (0, 1, 3))
     assert (found.cosine_low, found.cosine_high) == (0.7, 0.9)
     assert found.cosine_null == pytest.approx(0.09)
     assert found.cosine_others == 0.3  # of .2, .3, .4
@@ -208,14 +208,14 @@ def test_cosines_of_local_heads_stand_beside_those_of_all_other_pairs():
 
 def test_losses_are_differences_and_times_a_quotient(monkeypatch):
     losses = {None: 2.0, "b_K": 2.0, "b_Q": 2.5}
-    monkeypatch.setattr(chance.first_layer, "loss_without", lambda _, __, part=None, layers=(0,): losses[part])
+    monkeypatch.setattr(first_layer, "loss_without", lambda _, __, part=None, layers=(0,): losses[part])
     times = {"semi_bias/keys_first/seconds": 6.0, "semi_bias/ours/seconds": 2.0}
-    hand_over(monkeypatch, chance, **times)
-    found = chance.measure_losses(record(error_no_query_bias=0.25), None, None, None)
+    hand_over(monkeypatch, first_layer, **times)
+    found = first_layer.measure_losses(record(error_no_query_bias=0.25), None, None, None)
     assert (found.loss, found.loss_bq, found.no_bq, found.keys_first) == (2, 0.5, 0.25, 3)
     losses["b_K"] = 1.9
     with pytest.raises(AssertionError):
-        chance.measure_losses(record(error_no_query_bias=0.25), None, None, None)
+        first_layer.measure_losses(record(error_no_query_bias=0.25), None, None, None)
 
 
 def test_a_mean_state_that_is_the_position_has_a_cosine_of_one():
@@ -285,23 +285,23 @@ def test_a_key_direction_along_an_axis_has_its_whole_share_there():
 
 
 def test_factors_of_a_first_layer_become_the_weights_of_one_query(monkeypatch):
-    monkeypatch.setattr(mixer, "HEAD", 0)
-    monkeypatch.setattr(mixer, "QUERY", 2)
+    monkeypatch.setattr(gpt2, "HEAD", 0)
+    monkeypatch.setattr(gpt2, "QUERY", 2)
     width = np.full(4, 2.0)  # tokens as wide: sqrt(4 + 4), so every score shrinks by 2 / sqrt 8, pairs twice
     left, right = np.zeros((1, 4, 1)), np.array([[[0.0], [2.0], [4.0], [100.0]]])
     left[0, 2] = math.log(2)
     given = record(sigma=width, left=left, right=right, own=np.zeros((1, 4)), curve=np.zeros((4, 3)))
-    found = mixer.mixtures(given)
+    found = gpt2.mixtures(given)
     assert found.weights["circle alone"].tolist() == pytest.approx([1 / 7, 2 / 7, 4 / 7])
     assert (found.far, found.start()) == (2, {"head": 0, "query": 2, "Tp": 0})
     own = np.array([[math.log(4) * 2**0.5, 0, 0, 0]])
-    ramped = mixer.mixtures(record(sigma=width, left=left, right=right, own=own, curve=np.zeros((4, 3))))
+    ramped = gpt2.mixtures(record(sigma=width, left=left, right=right, own=own, curve=np.zeros((4, 3))))
     assert ramped.weights["ramp and circle"].tolist() == pytest.approx([0.4, 0.2, 0.4])
 
 
 def test_principal_axes_of_a_curve_end_positive():
     points = torch.stack([-torch.arange(120.0), (torch.arange(120.0) % 2) / 10], 1).double()
-    found = mixer.curve(torch.cat([points, 0 * points], 1))
+    found = gpt2.curve(torch.cat([points, 0 * points], 1))
     assert found[:, 0].tolist() == pytest.approx(
         [59.5 - i for i in range(120)] if found[0, 0] > 0 else [i - 59.5 for i in range(120)], abs=1e-3
     )
@@ -334,9 +334,9 @@ def test_the_factors_of_scores_that_have_few_axes_are_the_scores(monkeypatch):
     places = torch.randn(40, 4, generator=g, dtype=torch.float64) * torch.linspace(0.3, 3, 40).double()[:, None]
     layer = plain(4, causal=True, W_Q=torch.eye(4), W_K=torch.eye(4), b_Q=double(1, 0, 0, 0))
     model = SimpleNamespace(norm=lambda _: no_norm(4), layers=[layer], positions=places)
-    monkeypatch.setattr(mixer.checkpoints, "find", lambda _: None)
-    monkeypatch.setattr(mixer, "load", lambda *_, **__: model)
-    found = mixer.compute(torch.device("cpu"))
+    monkeypatch.setattr(gpt2.checkpoints, "find", lambda _: None)
+    monkeypatch.setattr(gpt2, "load", lambda *_, **__: model)
+    found = gpt2.compute_mixer(torch.device("cpu"))
     assert 0 < found.values["score_error"].value < 0.01
     assert 0 < found.values["total_variation"].value < 0.005
     width = found.arrays["sigma"]

@@ -10,25 +10,25 @@ from analysis.maps.gates import GATES
 from analysis.transformer.encoder import random_layers
 from book.publish.records import Value
 from book.studies.bert_rank import stacks, statements
-from book.studies.bert_stream import algebra, layer, scores
-from book.studies.variant_data import trainings
+from book.studies.bert_stream import layer, networks
+from book.studies.variant_data import partings
 from tests.book.studies.known import Known, double, no_norm, plain, record
 
 
 def test_errors_are_over_what_is_exact():
     value, exact = double([3, 4], [0, 0]), double([0, 4], [0, 3])
-    assert algebra.relative_error(value, exact) == pytest.approx(18**0.5 / 5)
-    assert algebra.largest_error(value, exact) == 3
+    assert networks.relative_error(value, exact) == pytest.approx(18**0.5 / 5)
+    assert networks.largest_error(value, exact) == 3
 
 
 def test_identities_of_the_stream_hold_and_the_printed_indices_do_not():
-    found = algebra.measure_algebra()
+    found = networks.measure_algebra()
     assert (found.wrong_columns, found.wrong_rows) == (0, 0)
     # as printed the block is (64 a + 1) / 12, an odd number over an even one; the column is 0 once for each head
-    assert (found.whole, found.zeros) == (0, algebra.HEADS)
+    assert (found.whole, found.zeros) == (0, networks.HEADS)
     assert max(found.product_error, found.sum_error, found.four_terms_error) < 1e-12
-    assert algebra._mixture_error() < 1e-12
-    assert algebra._printed_context_error() > 0.1
+    assert networks._mixture_error() < 1e-12
+    assert networks._printed_context_error() > 0.1
 
 
 def test_a_change_is_the_mean_over_texts_and_layers():
@@ -46,12 +46,12 @@ def test_a_jacobian_is_the_closed_form_and_takes_two_directions_away():
 
 
 def test_the_composition_of_heads_is_scored_between_neighbours(monkeypatch):
-    monkeypatch.setattr(scores, "composition_scores", lambda W_O, W_Q: W_O[0, 0, :1] * 10 + W_Q[0, 0, :1])
+    monkeypatch.setattr(layer, "composition_scores", lambda W_O, W_Q: W_O[0, 0, :1] * 10 + W_Q[0, 0, :1])
     layers = [SimpleNamespace(attention=plain(2, W_Q=k * torch.eye(2), W_O=k * torch.eye(2))) for k in (1, 2, 3)]
     stations = SimpleNamespace(heads=double([3, 4], [0, 0]))
     network = SimpleNamespace(layers=layers, stations={0: [stations]})
     subject = SimpleNamespace(level=0, heads=1, layer=layers[1])
-    found = scores.measure_composition(subject, {"trained": network})
+    found = layer.measure_composition(subject, {"trained": network})
     numbers, sizes = vars(found).values()
     assert np.ravel(numbers["trained"]).tolist() == [12, 23]
     assert sizes.tolist() == pytest.approx([5.0])  # twice (3, 4), and nothing: mean 5
@@ -113,7 +113,7 @@ def test_accuracy_of_several_seeds_is_that_over_all_their_sequences():
         for seed, (share, n) in sizes.items()
     }
     arrays = {name: np.zeros((3, 2)) for name in ("trace_loss", "trace_step", "trace_validation")}
-    found = trainings.measure_training(Known(values=values, arrays=arrays))
+    found = partings.measure_training(Known(values=values, arrays=arrays))
     assert found.test_share.value == pytest.approx((5 + 27 + 40) / 80)
     assert (found.test_share.n, found.whole_test) == (80, "90.0 %")
 
@@ -126,7 +126,7 @@ def test_heads_are_averaged_and_the_control_is_read_at_the_first_of_each_class()
         "seeds": record(gates=np.stack([sequences, sequences + 10])),
         "measures": record(control_gates=control),
     }
-    found = {name: values.ravel().tolist() for name, values in trainings.average_heads(records, "gates", 2).items()}
+    found = {name: values.ravel().tolist() for name, values in partings.average_heads(records, "gates", 2).items()}
     assert found == {
         "pre-trained": [1, 2],
         "seed 0": [1, 2],
@@ -157,7 +157,7 @@ def test_pretraining_is_compared_in_the_last_layer():
     pretraining.values = {"whole_test": Value(0.99)}
     seeds = record(gates=np.stack([gates, gates / 2, gates / 5]), entropy=np.stack([gates[..., gate]] * 3))
     measures = record(control_gates=control, control_entropy=control[..., gate])
-    found = trainings.measure_pretraining({"pretraining": pretraining, "seeds": seeds, "measures": measures}, 2)
+    found = partings.measure_pretraining({"pretraining": pretraining, "seeds": seeds, "measures": measures}, 2)
     assert (found.before, found.before_control, found.top) == ("30.0 %", "1.0 %", "50 %")
     assert (found.top_seeds, found.updates) == ("50 %, 25 %, 10 %", 9)
     assert found.exchanged == {"bases": 0.1, "deletions": 0.8}

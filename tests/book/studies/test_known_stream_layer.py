@@ -11,7 +11,7 @@ from torch import nn
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.transformer.encoder import random_layers, run_layer
 from book.lab.documents import KINDS
-from book.studies.bert_stream import ladder, layer, minilm, networks, perceptron, readers, scores
+from book.studies.bert_stream import controls, layer, minilm, networks
 from tests.book.studies.known import double, no_norm, plain
 
 SWAP = double([0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0])
@@ -81,14 +81,14 @@ def test_interactions_are_over_the_effect_of_one_block(in_order, monkeypatch):
     found = minilm._measure_mlp({"first": x, "mlp_output": x}, layer_of_two, torch.Generator())
     assert found["interaction"] == pytest.approx(0.25)
     assert (found["additive"], found["least_singular"]) == (6, pytest.approx(1))
-    monkeypatch.setattr(ladder, "SAMPLES", 6)
-    monkeypatch.setattr(ladder, "additive_share", lambda function, rows, heads, generator: len(rows))
-    monkeypatch.setattr(ladder, "interaction", lambda *_: torch.full((3, 1), 50.0))
+    monkeypatch.setattr(controls, "SAMPLES", 6)
+    monkeypatch.setattr(controls, "additive_share", lambda function, rows, heads, generator: len(rows))
+    monkeypatch.setattr(controls, "interaction", lambda *_: torch.full((3, 1), 50.0))
     passed = SimpleNamespace(x=x, first=x, heads=x)
-    monkeypatch.setattr(ladder, "fit_ridge", lambda x, y, new, ridge: new + 0)
-    monkeypatch.setattr(ladder, "block_coupling", lambda function, at, heads: double([3, 1], [0, 4]))
-    monkeypatch.setattr(ladder, "explained", lambda predicted, y: (predicted - y).abs().max() + len(y) / 4)
-    assert ladder._pool([passed], layer_of_two) == pytest.approx([6, 0.75, 0.25, 0.125, 0.125])
+    monkeypatch.setattr(controls, "fit_ridge", lambda x, y, new, ridge: new + 0)
+    monkeypatch.setattr(controls, "block_coupling", lambda function, at, heads: double([3, 1], [0, 4]))
+    monkeypatch.setattr(controls, "explained", lambda predicted, y: (predicted - y).abs().max() + len(y) / 4)
+    assert controls._pool([passed], layer_of_two) == pytest.approx([6, 0.75, 0.25, 0.125, 0.125])
 
 
 def test_blocks_are_coupled_by_the_two_halves_of_the_layer(in_order, monkeypatch):
@@ -103,10 +103,10 @@ def test_blocks_are_coupled_by_the_two_halves_of_the_layer(in_order, monkeypatch
         coupled.append(torch.stack([at[0], function(at[0])]))
         return torch.eye(heads).double()
 
-    monkeypatch.setattr(ladder, "block_coupling", block_coupling)
-    monkeypatch.setattr(ladder, "SAMPLES", 40)
-    monkeypatch.setattr(ladder, "POINTS", 3)
-    assert ladder._pool([passed], drawn)[-2:] == [0, 0]
+    monkeypatch.setattr(controls, "block_coupling", block_coupling)
+    monkeypatch.setattr(controls, "SAMPLES", 40)
+    monkeypatch.setattr(controls, "POINTS", 3)
+    assert controls._pool([passed], drawn)[-2:] == [0, 0]
     assert len(coupled) == 6
     for k in range(3):
         torch.testing.assert_close(coupled[2 * k], torch.stack([passed.heads[k], passed.first[k]]))
@@ -147,7 +147,7 @@ def test_cosines_are_of_the_stations_in_their_order():
     np.testing.assert_allclose(minilm._align([passed]), [[1, 0.5, 0, -0.5]], atol=1e-12)
     passed.before_first, passed.before_second = double([1, 2], [2, 9]), double([1, 2], [9, 2])  # plain: equal, opposite
     passed.first = double([3, 1], [0, 5])
-    found = ladder._cosines(passed, encoder_layer(mlp(size=2)))
+    found = controls._cosines(passed, encoder_layer(mlp(size=2)))
     assert found == pytest.approx([1, 0.1**0.5, -1, -0.5, 1, -1])
 
 
@@ -162,15 +162,15 @@ def test_the_ladder_reads_every_third_document_back(monkeypatch):
         asked.append((x[:, 0].tolist(), new[:, 0].tolist(), x.shape[1], ridge))
         return new[:, :2]
 
-    monkeypatch.setattr(ladder, "fit_ridge", fit_ridge)
-    monkeypatch.setattr(ladder, "explained", lambda predicted, y: predicted.sum() * len(y))
-    assert ladder._read_back(texts) == [12] * 4  # texts 0 and 3, of two coordinates: 6 for two rows
-    assert asked[0] == ([1, 2, 4], [0, 3], 2, ladder.RIDGE)
+    monkeypatch.setattr(controls, "fit_ridge", fit_ridge)
+    monkeypatch.setattr(controls, "explained", lambda predicted, y: predicted.sum() * len(y))
+    assert controls._read_back(texts) == [12] * 4  # texts 0 and 3, of two coordinates: 6 for two rows
+    assert asked[0] == ([1, 2, 4], [0, 3], 2, controls.RIDGE)
     assert [width for *_, width, _ in asked] == [2, 2, 4, 2]
-    assert [len(kind) for kind in ladder._by_kind(range(3 * len(KINDS)))] == [3] * len(KINDS)
-    assert list(ladder._by_kind(range(3 * len(KINDS)))[1]) == [3, 4, 5]
-    monkeypatch.setattr(ladder, "composition_scores", lambda W_O, W_Q: double([1, 2], [3, 8]))
-    assert ladder._peak(*[encoder_layer(mlp())] * 2) == 4  # torch takes the lower of the two in the middle
+    assert [len(kind) for kind in controls._by_kind(range(3 * len(KINDS)))] == [3] * len(KINDS)
+    assert list(controls._by_kind(range(3 * len(KINDS)))[1]) == [3, 4, 5]
+    monkeypatch.setattr(controls, "composition_scores", lambda W_O, W_Q: double([1, 2], [3, 8]))
+    assert controls._peak(*[encoder_layer(mlp())] * 2) == 4  # torch takes the lower of the two in the middle
 
 
 def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypatch):
@@ -181,25 +181,25 @@ def test_a_network_is_measured_document_by_document_and_layer_by_layer(monkeypat
             return self
 
     documents = [SimpleNamespace(text=float(k)) for k in range(8)]
-    monkeypatch.setattr(ladder, "load_documents", lambda each=None: documents[: None if each is None else 4 * each])
+    monkeypatch.setattr(controls, "load_documents", lambda each=None: documents[: None if each is None else 4 * each])
     monkeypatch.setattr(
-        ladder.extraction, "hidden_states", lambda network, tokenizer, texts, longest: [[t, t + 100] for t in texts]
+        controls.extraction, "hidden_states", lambda network, tokenizer, texts, longest: [[t, t + 100] for t in texts]
     )
     monkeypatch.setattr(
-        ladder, "load", lambda network: SimpleNamespace(encoder_layers=lambda: [Numbered(1), Numbered(2)])
+        controls, "load", lambda network: SimpleNamespace(encoder_layers=lambda: [Numbered(1), Numbered(2)])
     )
-    monkeypatch.setattr(ladder, "run_layer", lambda x, layer: x * layer)
-    monkeypatch.setattr(ladder, "_cosines", lambda passed, layer: [passed, layer])
-    monkeypatch.setattr(ladder, "_pool", lambda group, layer: [sum(group), len(group)])
-    monkeypatch.setattr(ladder, "_peak", lambda before, layer: 10 * before + layer)
-    monkeypatch.setattr(ladder, "_read_back", lambda of_texts: [max(of_texts)])
-    found = ladder.measure_network(None, None, by_kind=True)
+    monkeypatch.setattr(controls, "run_layer", lambda x, layer: x * layer)
+    monkeypatch.setattr(controls, "_cosines", lambda passed, layer: [passed, layer])
+    monkeypatch.setattr(controls, "_pool", lambda group, layer: [sum(group), len(group)])
+    monkeypatch.setattr(controls, "_peak", lambda before, layer: 10 * before + layer)
+    monkeypatch.setattr(controls, "_read_back", lambda of_texts: [max(of_texts)])
+    found = controls.measure_network(None, None, by_kind=True)
     assert found["cosine"].shape == (8, 2, 2)
     assert found["cosine"][3].tolist() == [[3, 1], [206, 2]]
     assert found["pooled"][0].tolist() == [[28, 8, 21], [2 * 828, 8, 12]]
     assert found["pooled"][1:, 0, :2].tolist() == [[1, 2], [5, 2], [9, 2], [13, 2]]
     assert found["read"].tolist() == [[[7], [214]]]
-    few = ladder.measure_network(None, None, each=1)
+    few = controls.measure_network(None, None, each=1)
     assert few["cosine"].shape == (4, 2, 2)
     assert few["pooled"].tolist() == [[[6, 4, 21], [2 * 406, 4, 12]]]
     assert few["read"].tolist() == found["read"].tolist(), "what can be read back is read on all documents"
@@ -224,9 +224,9 @@ def test_the_ridge_is_in_units_of_the_mean_squared_column():
     """Columns of squared lengths 2 and 6: a ridge of 1/2 adds 2 to each, and slopes shrink by 2/4 and 6/8."""
     x = double([1, 0], [-1, 0], [0, 3**0.5], [0, -(3**0.5)])
     y = double([1], [-1], [3], [-3]) + 5
-    found = readers.fit_ridge(x, y, double([1, 0], [0, 3**0.5], [0, 0]), 0.5)
+    found = minilm.fit_ridge(x, y, double([1, 0], [0, 3**0.5], [0, 0]), 0.5)
     assert found.flatten().tolist() == pytest.approx([5 + 2 / 4, 5 + 3 * 6 / 8, 5])
-    assert readers.explained(double([0], [1]), double([0], [2])).item() == 0.5
+    assert minilm.explained(double([0], [1]), double([0], [2])).item() == 0.5
 
 
 def test_one_map_for_all_heads_is_held_to_the_heads_own(monkeypatch):
@@ -301,11 +301,11 @@ def test_relu_turns_the_sentence_by_as_much_as_its_mean_row(monkeypatch):
     def encode(x, layers, activation=None):
         return [None, double([2, 0], [0, 0]) if activation is None else turned[int(x)]]
 
-    monkeypatch.setattr(perceptron, "encode", encode)
+    monkeypatch.setattr(layer, "encode", encode)
     network = SimpleNamespace(layers=[], states=[torch.tensor([0]), torch.tensor([1])])
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).double()
     weights = mlp(W_in=x[:4] + SWAP, b_in=0.5, W_out=x[1:])
-    found = perceptron.measure_perceptron(subject_of(weights, x), {"trained": network})
+    found = layer.measure_perceptron(subject_of(weights, x), {"trained": network})
     assert max(found.mask_error, found.blocks_error) < 1e-12
     assert found.relu_cosine == {"trained": pytest.approx(0.75)}
 
@@ -318,12 +318,12 @@ def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
     def encode(x, layers):
         return [x, x + sum(each.mlp.b_out for each in layers)]
 
-    monkeypatch.setattr(perceptron, "encode", encode)
+    monkeypatch.setattr(layer, "encode", encode)
     monkeypatch.setattr(
-        perceptron, "fold_layer", lambda each: replace(each, mlp=replace(each.mlp, b_out=each.mlp.b_out + 0.25))
+        layer, "fold_layer", lambda each: replace(each, mlp=replace(each.mlp, b_out=each.mlp.b_out + 0.25))
     )
     states = [[double([2, 0], [2, 0])], [double([0, 1], [0, 3])]]
-    found = perceptron.measure_biases(seen, SimpleNamespace(layers=[seen.layer] * 2, states=states))
+    found = layer.measure_biases(seen, SimpleNamespace(layers=[seen.layer] * 2, states=states))
     assert found.variation == pytest.approx((1 / 6) ** 0.5)  # of 1, 1 and 0, 1 the first coordinate varies by a half
     assert found.zeroed_cosine == pytest.approx((0.5**0.5 + 1) / 2)  # (2, 2) with (2, 0), and (0, 4) with (0, 2)
     assert found.fold_error == 0.5
@@ -332,10 +332,10 @@ def test_a_bias_arrives_where_the_mask_lets_it_through(monkeypatch):
 def test_blocks_in_another_order_change_the_output_unless_the_matrix_follows(monkeypatch):
     monkeypatch.setattr(torch, "randperm", lambda n, generator=None: torch.arange(n).flip(0))
     x = double([FAR, 3 * FAR])
-    found = perceptron.measure_order(subject_of(mlp(size=2), x))
+    found = layer.measure_order(subject_of(mlp(size=2), x))
     assert (found.renumbered_error, found.inverse_error) == (0, pytest.approx(0, abs=1e-9))
     assert found.permuted_change == pytest.approx(8**0.5 / 10**0.5)  # 200 twice, over 100 and 300
-    found = perceptron.measure_order(subject_of(mlp(W_in=double([2, 0], [0, 1])), double([FAR, FAR])))
+    found = layer.measure_order(subject_of(mlp(W_in=double([2, 0], [0, 1])), double([FAR, FAR])))
     assert (found.renumbered_error, found.permuted_change) == (0, 0)
 
 
@@ -344,24 +344,24 @@ def test_a_score_is_multiplied_out_into_blocks_and_two_constants():
     weights = mlp(W_in=2 * torch.eye(2).double(), b_in=0.5, W_out=double([1, 2], [3, 4]), b_out=double(7, 9), size=2)
     x = double([1, 1], [0, 5])
     after = plain(2, W_Q=double([1], [2]), W_K=double([3], [-1]), b_Q=double(1), b_K=double(2))
-    found = scores.measure_expansion(subject_of(weights, x, after=after))
+    found = layer.measure_expansion(subject_of(weights, x, after=after))
     assert found.parts[:, 0].tolist() == [[2, 4], [6, 8], [2, 3], [7, 9]]
     assert found.parts[:, 1].tolist() == [[0, 0], [30, 40], [2, 3], [7, 9]]
     assert max(found.sum_error, found.context_error) < 1e-12
     # five parts on either side; a term is constant along a row if its key part is: b_1, b_2 and b_K
     assert (found.terms, found.vanishing) == (25, 15)
-    assert [tuple(part.shape) for part in scores.first_head(after)] == [(2, 1), (2, 1), (1,), (1,)]
+    assert [tuple(part.shape) for part in layer.first_head(after)] == [(2, 1), (2, 1), (1,), (1,)]
 
 
 def test_a_rows_attention_moves_when_the_last_bias_is_taken_out(monkeypatch):
     """Scores ln 3 and ln 3, of which b_2 makes the second: without it 3/4 and 1/4."""
     terms = torch.zeros(6, 6, 1, 2).double()
     terms[0, 0, 0, 0] = terms[1, 3, 0, 1] = 2 * np.log(3)
-    monkeypatch.setattr(scores, "expand_score", lambda parts, *weights: terms)
-    monkeypatch.setattr(scores, "_parts_of_output", lambda stations, subject: double([[1, 2]], [[3, 4]]))
+    monkeypatch.setattr(layer, "expand_score", lambda parts, *weights: terms)
+    monkeypatch.setattr(layer, "_parts_of_output", lambda stations, subject: double([[1, 2]], [[3, 4]]))
     after = SimpleNamespace(W_Q=[0], W_K=[0], b_Q=[0], b_K=[0], channel=4)
     network = SimpleNamespace(stations=[[SimpleNamespace(second=double([4, 6.5]))]])
-    found = scores.measure_real_rows(SimpleNamespace(level=0, after=after), network)
+    found = layer.measure_real_rows(SimpleNamespace(level=0, after=after), network)
     assert (found.sum_error, found.moved) == (0.5, pytest.approx(0.25))
     assert found.vanishing.sum() == 34  # all but two of 36 are zeros
 
@@ -372,7 +372,7 @@ def test_the_parts_of_a_real_row_add_up_to_it():
     drawn = replace(drawn, mlp=weights, norm_mlp=replace(no_norm(4), gain=double(1, 2, 1, 1), bias=double(5, 0, 0, 1)))
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1)).double()
     stations = run_layer(x, drawn)
-    parts = scores._parts_of_output(stations, SimpleNamespace(layer=drawn))
+    parts = layer._parts_of_output(stations, SimpleNamespace(layer=drawn))
     torch.testing.assert_close(parts.sum(0), stations.second)
     size = stations.before_second.std(1, unbiased=False)
     torch.testing.assert_close(parts[3], double([-1, 2, -1, 1]) / size[:, None])
@@ -381,7 +381,7 @@ def test_the_parts_of_a_real_row_add_up_to_it():
 
 
 def test_the_longest_update_is_over_the_shortest_and_the_peak_over_the_median():
-    found = scores.Composition({"trained": double([[1, 2], [3, 8]])}, np.array([2.0, 5, 4]))
+    found = layer.Composition({"trained": double([[1, 2], [3, 8]])}, np.array([2.0, 5, 4]))
     assert (found.length_ratio, found.peak("trained")) == (2.5, 4)
 
 

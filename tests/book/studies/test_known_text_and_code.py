@@ -10,15 +10,15 @@ from torch import nn
 
 from analysis.models.controls import RUNGS
 from book.lab.dna.fasta import Gene
-from book.studies.shared.map_entropies import MapEntropies
-from book.studies.text_and_code import classifier, counts, heads, layers, minilm, outputs, pictures, repository, tables
+from book.studies.shared.released_code import MapEntropies
+from book.studies.text_and_code import classifier, layers, minilm, outputs, repository, tables
 from book.studies.text_and_code.survey import FAULTS
 from tests.book.studies.known import record
 
 
 def test_sizes_are_those_of_the_authors_run():
     """Their counts by class add up to 49,403, of which their arithmetic makes the parts that the paper prints."""
-    found = counts.measure_sizes(record(by_class=np.array([9_881, 39_522]), parts=np.array([1, 2, 3])))
+    found = outputs.measure_sizes(record(by_class=np.array([9_881, 39_522]), parts=np.array([1, 2, 3])))
     assert (found.sequences, found.training, found.validation, found.tested) == (49_403, 36_360, 3_162, 9_881)
     assert (found.updates, found.warmup, found.printed_updates) == (18_180, 1_818, 19_761)
     assert (found.majority, found.computed, found.recorded) == ("80.0 %", (36_360, 3_162, 9_881), (1, 2, 3))
@@ -34,8 +34,8 @@ def test_words_and_parameters_are_counted(monkeypatch):
         model.config = SimpleNamespace(hidden_size=768)
         return model
 
-    monkeypatch.setattr(counts.code, "build_classifier", build_classifier)
-    found = counts.measure_words(record(words=2000, words_with_n=500, by_class=np.ones(7)))
+    monkeypatch.setattr(outputs.code, "build_classifier", build_classifier)
+    found = outputs.measure_words(record(words=2000, words_with_n=500, by_class=np.ones(7)))
     assert asked == [(28_996 + 2000, 7)]
     assert (found.bare_words, found.padded_words, found.tokens, found.padding_rows) == (424, 425, 427, 85)
     assert (found.added, found.with_n, found.parameters, found.fresh) == (2000, "25.0 %", "1.5", "1.5")
@@ -43,20 +43,20 @@ def test_words_and_parameters_are_counted(monkeypatch):
 
 
 def test_frames_are_compared_with_those_of_the_own_words(monkeypatch):
-    monkeypatch.setattr(counts, "K", 3)
+    monkeypatch.setattr(outputs, "K", 3)
     seen = []
 
     def count_frames(words, gene):
         seen.append((list(words), gene))
         return {"uncodonic": SimpleNamespace(value=0.125)}, {"frame_shares": np.array([0.875, 0.125])}
 
-    monkeypatch.setattr(counts.repository, "count_frames", count_frames)
+    monkeypatch.setattr(outputs.repository, "count_frames", count_frames)
     tokenizer = SimpleNamespace(get_vocab=lambda: {"ACG": 0, "[SEP]": 1, "ANT": 2, "ACGT": 3, "TTT": 4})
     genes = [Gene("x", "ACT", aligned="ACT"), Gene("y", "AGT", aligned="AGT"), Gene("z", "CT", aligned="-CT")]
     authors = SimpleNamespace(top_count=4, plateaus=(5, 7))
     given = {"copied": 30, "copied_possible": 40, "inserted": 5, "inserted_possible": 100, "placed": 11}
     table = record(frame_shares=[0.6, 0.4], uncodonic=0.4, reference_frames=[[2, 1]], **given)
-    found = counts.measure_frames(table, authors, SimpleNamespace(tokenizer=tokenizer, genes=genes))
+    found = outputs.measure_frames(table, authors, SimpleNamespace(tokenizer=tokenizer, genes=genes))
     assert seen == [(["ACG", "TTT"], "ACT")]
     assert (found.zero, found.uncodonic, found.own_uncodonic) == ("60 %", "40 %", "12.5 %")
     assert (found.copied, found.inserted, found.copied_times) == ("75.0 %", "5.0 %", "15")
@@ -89,11 +89,11 @@ def test_heads_are_means_over_heads_and_ranges_over_layers(monkeypatch):
     text, other = by_network(given, half, *given)
     ranks = SimpleNamespace(rank_correlation=np.array([0.1, -0.2, 0.3]))
     monkeypatch.setattr(
-        heads, "compare_slices", lambda model: ranks if model == "text" else SimpleNamespace(rank_correlation=[0.5])
+        layers, "compare_slices", lambda model: ranks if model == "text" else SimpleNamespace(rank_correlation=[0.5])
     )
-    monkeypatch.setattr(heads, "correlate_outputs", lambda table, network: 0.5 if table is text else -0.25)
-    monkeypatch.setattr(heads, "draw", lambda drawn: drawn)
-    found = heads.measure_heads({"text model": "text", "classifier": "variants"}, "drawn", text, other)
+    monkeypatch.setattr(layers, "correlate_outputs", lambda table, network: 0.5 if table is text else -0.25)
+    monkeypatch.setattr(layers, "draw", lambda drawn: drawn)
+    found = layers.measure_heads({"text model": "text", "classifier": "variants"}, "drawn", text, other)
     assert (found.minilm_distance, found.classifier_distance) == ("0.25 to 0.75", "0.06 to 0.19")
     assert found.control_distance == "0.12 to 0.38"
     assert (found.minilm_alike, found.grown_queries, found.grown_keys) == ("0.30", "25 %", "80 %")
@@ -101,17 +101,17 @@ def test_heads_are_means_over_heads_and_ranges_over_layers(monkeypatch):
     assert (found.minilm_outputs, found.classifier_outputs) == ("+0.50", "-0.25")
     assert found.coded_grown["text model"][1].tolist() == pytest.approx([0.4, 0])
     assert found.distances["text model"]["no mask"].tolist() == pytest.approx(np.full((2, 2), 0.1))
-    assert list(heads.split_faults(distance)) == list(FAULTS)
+    assert list(layers.split_faults(distance)) == list(FAULTS)
     assert tables.distances(found.distances)["text model"].tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 0.5])
 
 
 def test_the_head_that_is_drawn_is_the_sharpest(monkeypatch):
     monkeypatch.setattr(
-        heads.survey, "attend_with_fault", lambda fault, passage, layer: torch.full((2, 3, 3), layer + 0.5)
+        layers.survey, "attend_with_fault", lambda fault, passage, layer: torch.full((2, 3, 3), layer + 0.5)
     )
     maps = torch.stack([torch.full((3, 3), 1 / 3), torch.eye(3)])
     stations = [SimpleNamespace(attention=maps.flip(0)), SimpleNamespace(attention=maps)]
-    found = heads.draw(SimpleNamespace(keep=torch.tensor([True, True, False]), stations=stations))
+    found = layers.draw(SimpleNamespace(keep=torch.tensor([True, True, False]), stations=stations))
     assert (found.layer, found.head, found.own.tolist()) == (1, 1, [[1, 0], [0, 1]])
     assert found.coded.tolist() == [[1.5, 1.5], [1.5, 1.5]]
 
@@ -203,13 +203,13 @@ def test_entropies_fall_or_rise_with_depth(monkeypatch):
     names = ("closed", "directional", "open", "backward", "instance", "cluster")
     ideal = {name: MapEntropies(whole=0.5 + k, blanked=0.25 + k, rows=1) for k, name in enumerate(names)}
     noise = {0.01: MapEntropies(2.5, 1.5, 1), 0.1: MapEntropies(1, 1, 1)}
-    monkeypatch.setattr(pictures.map_entropies, "measure_gates", lambda: ideal)
-    monkeypatch.setattr(pictures.map_entropies, "measure_noise", lambda: noise)
+    monkeypatch.setattr(layers.released_code, "measure_gates", lambda: ideal)
+    monkeypatch.setattr(layers.released_code, "measure_noise", lambda: noise)
     # (class, layer, head): the means over heads of the classes are 3, 2, 1 and 1, 3, 2 and 2, 1, 0
     value = np.array([[3.0, 2, 1], [1, 3, 2], [2, 1, 0]])[..., None] + [-0.5, 0.5]
     given = {"mean_value_entropy": (value, -value), "mean_row_entropy": (-value, value)}
     text = record(**{"trained/value_entropy": value, "trained/row_entropy": 2 * value})
-    found = pictures.measure_entropies(text, variants_of(given))
+    found = layers.measure_entropies(text, variants_of(given))
     assert (found.closed, found.closed_blanked, found.faint, found.faint_blanked) == ("0.50", "0.25", "2.50", "1.50")
     assert (found.sharpest, found.most) == ("1.5000 to 4.500", "3.00")  # ln 20
     assert found.value_rises.tolist() == pytest.approx([-1, 0.5, -1])
@@ -236,7 +236,7 @@ def test_what_would_be_drawn_is_a_share_of_the_attention():
     table = variants_of(given)
     table.arrays["words"] = [[400, 410], [425, 420]]
     last = np.array([[[0.1, 0.5]], [[0.3, 0.7]]])
-    found = pictures.measure_drawn(record(**{"trained/seen": seen, "trained/last": last}), table)
+    found = layers.measure_drawn(record(**{"trained/seen": seen, "trained/last": last}), table)
     assert (found.even, found.times_even) == ("0.0023", "4.3")  # 1 / 427, and 4.27 of it are 0.01
     assert (found.classifier_seen, found.text_seen) == ("45.0 %", "45 %")
     assert (found.empty_share, found.control_empty) == ("15 %", "100 %")

@@ -9,8 +9,8 @@ from analysis.models.controls import LARGE, PERMUTED, RANDOM
 from book.studies.shared.nearest_classifier import START
 from book.studies.variant_classifier import compared
 from book.studies.variant_classifier.compared import SCRATCH, TUNED
-from book.studies.variant_classifier.fine_tuned_sequence import KINDS, NETWORKS, SEVERAL
-from book.studies.variant_classifier.recorded import Pair
+from book.studies.variant_classifier.controls import Pair
+from book.studies.variant_classifier.sequence import KINDS, NETWORKS, SEVERAL
 
 MEASURES = ("first_failing", "D_sum", "cosine", "largest", "entropy")
 SUMS = np.array([1.0, 2.0, 6.0])  # the mean 3 and the deviation root of 7

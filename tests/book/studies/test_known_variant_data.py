@@ -9,17 +9,7 @@ import torch
 from analysis.maps.gates import GATES
 from book.lab.dna.fasta import Gene
 from book.publish.records import Value
-from book.studies.variant_data import (
-    authors,
-    balanced_swap,
-    baselines_real,
-    corpus,
-    evidence,
-    partings,
-    real_lineages,
-    splits,
-    tables,
-)
+from book.studies.variant_data import corpus, evidence, experiments, partings, tables
 from book.studies.variant_data.partings import Parting
 from tests.book.studies.known import Known, record
 
@@ -32,7 +22,7 @@ def values(**given: tuple) -> Known:
 
 def test_the_authors_sequences_are_split_and_cut_by_arithmetic():
     """3,822 bases are padded to words of 12 with a step of 9; of 20 and 13 sequences a fifth is 4 and 2.6."""
-    found = authors.measure_authors(
+    found = corpus.measure_authors(
         record(
             by_class=np.array([20, 13]), logits_right=3, logits_rows=4, parts=np.array([1, 2, 3]), tested_by_class=[7]
         )
@@ -57,21 +47,21 @@ def test_a_balanced_exchange_has_twice_as_many_words_of_the_bases(monkeypatch):
         asked.append(sequences)
         return torch.tensor([[0.1, 0.9], [0.8, 0.2]])
 
-    monkeypatch.setattr(balanced_swap.checkpoints, "find", lambda name: SimpleNamespace(folder=None))
+    monkeypatch.setattr(experiments.checkpoints, "find", lambda name: SimpleNamespace(folder=None))
     run = SimpleNamespace(data=data, model=None)
-    monkeypatch.setattr(balanced_swap.variant_measures, "open_run", lambda *_, **__: run)
-    monkeypatch.setattr(balanced_swap, "find_telling_words", lambda genes: [gene.name for gene in genes])
-    monkeypatch.setattr(balanced_swap, "invent_backbones", lambda seed: [])
-    monkeypatch.setattr(balanced_swap, "fill_letters", lambda letters: letters)
-    monkeypatch.setattr(balanced_swap, "exchanged", lambda test, letters: [(gene, "B") for gene in test])
+    monkeypatch.setattr(experiments.variant_measures, "open_run", lambda *_, **__: run)
+    monkeypatch.setattr(experiments, "find_telling_words", lambda genes: [gene.name for gene in genes])
+    monkeypatch.setattr(experiments, "invent_backbones", lambda seed: [])
+    monkeypatch.setattr(experiments, "fill_letters", lambda letters: letters)
+    monkeypatch.setattr(experiments, "exchanged", lambda test, letters: [(gene, "B") for gene in test])
 
     def count(gene, label, telling):
         assert telling == ["trained"]
         return counts[gene.name, label]
 
-    monkeypatch.setattr(balanced_swap, "count_telling_words", count)
-    monkeypatch.setattr(balanced_swap.dna_classifier, "predict", predict)
-    found = balanced_swap.compute(torch.device("cpu")).values
+    monkeypatch.setattr(experiments, "count_telling_words", count)
+    monkeypatch.setattr(experiments.dna_classifier, "predict", predict)
+    found = experiments.compute_balanced_swap(torch.device("cpu")).values
     assert asked == [["ooo", "ooo"]]  # one and only
     assert (found["named_bases"].value, found["named_deletions"].value) == (0.5, 0.5)
     assert (found["words_before"].value, found["words_all_bases"].value, found["words_all_deletions"].value) == (
@@ -89,8 +79,8 @@ def test_real_sequences_of_one_lineage_are_one_case(monkeypatch):
     genes = [
         Gene(name, bases[name], label, lineage) for name, label, lineage in [("known", "A", "x"), ("half", "B", "x")]
     ]
-    monkeypatch.setattr(baselines_real, "hits", lambda one, genes: np.array(one, bool))
-    found = baselines_real.on_open({"length": [1, 0], "kmers": [1, 1]}, genes, [genes[0]])
+    monkeypatch.setattr(experiments, "hits", lambda one, genes: np.array(one, bool))
+    found = experiments.on_open({"length": [1, 0], "kmers": [1, 1]}, genes, [genes[0]])
     assert [found[f"open/{name}"].value for name in ("sequences", "lineages", "classes")] == [2, 1, 2]
     assert found["open/unknown"].value == 0.25  # no word of one, one of two words of the other
     assert (found["length/open"].value, found["kmers/open"].value, found["length/open"].n) == (0.5, 1, 2)
@@ -193,7 +183,7 @@ BY = {"sequence": 1.0, "lineage": 0.5}
 def test_real_lineages_are_named_or_not():
     real = values(open=(75 / 89, 0.7, 0.9, 89), whole_test=(0.99, 0.98, 1.0, 640))
     baselines = record(**{"kmers/open": 0.75, "nearest/open": 1.0, "length/open": 0.25})
-    found = real_lineages.measure_real({"real": real, "real-splits": parted(), "baselines-real": baselines})
+    found = partings.measure_real({"real": real, "real-splits": parted(), "baselines-real": baselines})
     assert (found.open_right, found.real_units) == (75, 3.5)
     assert (found.real_lineage, found.real_least) == ("45.0 %", "45.0 %")
     assert (found.real_follow, found.real_rest) == ("70 % and 35 %", "10 % and 55 %")
@@ -211,12 +201,12 @@ def test_a_run_is_scored_by_what_was_kept_apart(monkeypatch):
     data = SimpleNamespace(genes=genes, parts=parts, labels=("a", "b"), tokenizer=None)
     run = SimpleNamespace(data=data, model=None, card={"recipe": {"by": "clade"}, "validation": 0.875})
     named = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.0, 1.0]])
-    monkeypatch.setattr(splits.variant_measures, "open_run", lambda *_: run)
-    monkeypatch.setattr(splits.dna_classifier, "predict", lambda *_: named)
-    monkeypatch.setattr(splits, "fitted", lambda name, train, validation: (name, len(train), len(validation)))
-    monkeypatch.setattr(splits, "hits", lambda one, test: np.arange(4) < (2 if one == ("length", 1, 1) else 1))
-    monkeypatch.setattr(splits.variant_runs, "follow", lambda model, data, backbones: {"followed": backbones})
-    found, table = splits.score_run(None, "backbones")
+    monkeypatch.setattr(experiments.variant_measures, "open_run", lambda *_: run)
+    monkeypatch.setattr(experiments.dna_classifier, "predict", lambda *_: named)
+    monkeypatch.setattr(experiments, "fitted", lambda name, train, validation: (name, len(train), len(validation)))
+    monkeypatch.setattr(experiments, "hits", lambda one, test: np.arange(4) < (2 if one == ("length", 1, 1) else 1))
+    monkeypatch.setattr(experiments.variant_seeds, "follow", lambda model, data, backbones: {"followed": backbones})
+    found, table = experiments.score_run(None, "backbones")
     assert (found["bert"].value, found["length"].value, found["kmers"].value) == (0.75, 0.5, 0.25)
     assert (found["validation"].value, found["validation"].n, found["train"].value) == (0.875, 1, 1)
     assert (found["units"].value, found["units"].n, found["followed"]) == (2, 4, "backbones")

@@ -8,8 +8,8 @@ import pytest
 from analysis.maps.gates import GATES, PATTERNS
 from book.publish.records import Value
 from book.studies.shared.variant_columns import MARKS
-from book.studies.variant_classifier import base_training, columns, depth
-from book.studies.variant_classifier.recorded import Pair, Recorded
+from book.studies.variant_classifier import base, compared, depth
+from book.studies.variant_classifier.controls import Pair, Recorded
 from tests.book.studies.known import Known, record
 
 
@@ -226,7 +226,7 @@ def pointed():
 
 
 def test_columns_are_compared_with_the_mean_word(pointed):
-    found = columns.measure_columns(pointed, CLASSES, np.array([False, True, True, False]), 400)
+    found = compared.measure_columns(pointed, CLASSES, np.array([False, True, True, False]), 400)
     assert (found.on_class, found.on_class_times, found.on_class_range) == ("6.2 %", "25", "5.0 to 7.0 %")
     assert (found.site, found.site_range, found.site_other) == ("1.5", "1.0 to 2.2", "1.0 and 2.0")
     assert (found.gh, found.mu, found.site_rest) == ("1.0", "1.5", "1.5")  # the rest: 3 and 0
@@ -244,7 +244,7 @@ def test_columns_are_compared_with_the_mean_word(pointed):
 
 
 def test_the_sites_of_a_class_have_the_bounds_of_all_turns(pointed):
-    found = columns.compare_classes(pointed, CLASSES)
+    found = compared.compare_classes(pointed, CLASSES)
     # turned round, Alpha's site gets 3, 1, 0 and 0 times the mean: the 97.5 % point lies 0.925 of the way from 1 to 3
     assert found["Alpha"][:3] == pytest.approx((3, 0, 2.85))
     assert found["Alpha"].others.tolist() == [1, 5]
@@ -267,8 +267,8 @@ def test_the_course_of_the_large_training_is_read_from_its_record(monkeypatch):
         test=0.125,
     )
     table.provenance = {"device": "a card"}
-    monkeypatch.setattr(base_training, "live_or_record", lambda *_, **__: (table, "recorded"))
-    found, sentence = base_training.read_base_training(None, 8)
+    monkeypatch.setattr(base, "live_or_record", lambda *_, **__: (table, "recorded"))
+    found, sentence = base.read_base_training(None, 8)
     assert (found.updates, found.minutes, found.milliseconds, found.machine) == (401, "1.5", "151", "a card")
     assert (found.learned, found.last_right, found.lost, found.test) == (100, 200, 290, "12 %")
     assert (found.guess_loss, found.resultant, sentence) == (pytest.approx(2.0794, abs=1e-4), "0.50", "recorded")
@@ -277,7 +277,7 @@ def test_the_course_of_the_large_training_is_read_from_its_record(monkeypatch):
 def test_losses_are_small_and_large_as_means_over_fifty_updates():
     losses = np.concatenate([np.full(60, 2.0), np.zeros(100), np.full(100, 1.0)])
     # the last 2 is update 59, so the window from 60 on is small; 26 of 50 losses of 1 are above 0.5: update 160 + 25
-    assert base_training.course(losses) == (60, 185)
-    assert base_training.course(np.full(80, 2.0)) == (80, 80)
-    assert base_training.course(np.zeros(80)) == (0, 80)
-    assert base_training.last_right(np.array([0, 5, 9]), np.array([0.1, 0.5, 1.0]), 5) == 5
+    assert base.course(losses) == (60, 185)
+    assert base.course(np.full(80, 2.0)) == (80, 80)
+    assert base.course(np.zeros(80)) == (0, 80)
+    assert base.last_right(np.array([0, 5, 9]), np.array([0.1, 0.5, 1.0]), 5) == 5

@@ -12,8 +12,8 @@ from transformers import BertConfig
 from analysis.maps.gates import GATES
 from book.lab.dna.fasta import Gene
 from book.publish.records import Disagrees
-from book.studies.variant_classifier import authors, fine_tuned_sequence, maps, phases, recipe, sequence, tables
-from book.studies.variant_classifier.recorded import Recorded
+from book.studies.variant_classifier import authors, base, controls, maps, sequence, tables
+from book.studies.variant_classifier.controls import Recorded
 from tests.book.studies.known import Known, double, plain, record
 
 
@@ -158,9 +158,9 @@ def test_clusters_are_held_where_the_phase_changes(monkeypatch):
     pairs = np.array([0.5, 0.75, 1.0])
     within = np.arange(6.0).reshape(3, 1, 2)
     monkeypatch.setattr(maps.controls, "firsts", lambda data: f"firsts of {data}")
-    monkeypatch.setattr(maps.phases, "survey", lambda *given: {"pairs": pairs, "within": within, "given": given})
+    monkeypatch.setattr(maps.controls, "survey", lambda *given: {"pairs": pairs, "within": within, "given": given})
     turns = {"trained": np.array([[2.0, 4.0]]), "control": np.array([[1.0, 1.5]])}
-    monkeypatch.setattr(maps.phases, "survey_turns", lambda model, data, genes: turns[model])
+    monkeypatch.setattr(maps.controls, "survey_turns", lambda model, data, genes: turns[model])
     clusters = gates_of(2, 3, 1, 2)
     clusters[0, :, 0, :, GATES.index("cluster")] = [[0.05, 0.3], [0.2, 0.04], [0.01, 0.03]]
     clusters[1, :, 0, :, GATES.index("cluster")] = [[0.0, 0.0], [0.0, 0.1], [0.06, 0.0]]
@@ -188,15 +188,15 @@ def test_rows_turn_where_the_phase_changes_and_nowhere_else(monkeypatch):
     attention[1, 1:9, 1:9] = 0.8 * blocks + 0.2 * torch.eye(8)
     keep = torch.arange(10) < 9
     phase = {"changes": np.repeat([0, 3], [4, 5]), "stays": np.zeros(9, int)}
-    monkeypatch.setattr(phases.sites, "token_phases", lambda gene: phase[gene.name])
+    monkeypatch.setattr(controls.sites, "token_phases", lambda gene: phase[gene.name])
     monkeypatch.setattr(
-        phases.variant_measures, "pass_all", lambda *_: ([SimpleNamespace(attention=attention)] * 2, keep)
+        controls.variant_measures, "pass_all", lambda *_: ([SimpleNamespace(attention=attention)] * 2, keep)
     )
     genes = [Gene(name, "A") for name in phase]
-    found = phases.survey_turns(None, SimpleNamespace(encode=lambda genes: genes), genes, window=1)
+    found = controls.survey_turns(None, SimpleNamespace(encode=lambda genes: genes), genes, window=1)
     assert found.shape == (1, 2)
     assert found.tolist()[0] == pytest.approx([(10 + 5) / 2] * 2)
-    turns = phases.turn_at(0.9 * blocks[None] + 0.1 * torch.eye(8), np.array([4]), window=1)
+    turns = controls.turn_at(0.9 * blocks[None] + 0.1 * torch.eye(8), np.array([4]), window=1)
     assert turns.tolist() == pytest.approx([10])
 
 
@@ -205,7 +205,7 @@ def test_a_turn_is_between_means_of_rows_and_elsewhere_is_two_windows_away():
     rows = torch.eye(16)[[0] * 7 + [1, 1, 2] + [0] * 6]
     rows[0, [0, 3]] = 0.5
     # elsewhere are the places 2, 3, 13 and 14; at 2 a quarter turns
-    assert phases.turn_at(rows[None], np.array([8]), window=2).tolist() == pytest.approx([0.5 / (0.25 / 4)])
+    assert controls.turn_at(rows[None], np.array([8]), window=2).tolist() == pytest.approx([0.5 / (0.25 / 4)])
 
 
 class Drawn(nn.Module):
@@ -259,7 +259,7 @@ def test_norms_are_of_the_rows_that_are_tokens(monkeypatch):
     layers = [None, SimpleNamespace(attention=layer)]
     monkeypatch.setattr(sequence, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
     stations = [None, SimpleNamespace(x=double([3, 4], [1, 0], [9, 9]))]
-    found = sequence.row_norms(passage_of(models={"trained": None}, stations={"trained": stations}))
+    found = sequence.measure_row_norms(passage_of(models={"trained": None}, stations={"trained": stations}))
     assert found["trained"].tolist() == [[5, 1], [10, 2], [15, 3], [1, 1]]
 
 
@@ -291,7 +291,7 @@ def test_layers_and_heads_of_the_figures_are_picked(monkeypatch):
     }
     assert summed["totals"]["control"].tolist() == [2, 2.5]
     norms = {"trained": np.array([[1.0, 2, 5], [0, 0, 0]]), "control": np.ones((2, 3))}
-    for name, given in {"row_norms": norms, "predict": torch.tensor([0.5]), "singular_values": {}}.items():
+    for name, given in {"measure_row_norms": norms, "predict": torch.tensor([0.5]), "singular_values": {}}.items():
         monkeypatch.setattr(sequence, name, lambda passage, given=given: given)
     passage.run.model.config = SimpleNamespace(hidden_size=4)
     found = sequence.measure_example(passage)
@@ -316,15 +316,15 @@ def test_random_weights_as_large_are_asked_for_the_cosine_of_their_tokens(monkey
 
 
 def test_the_four_networks_are_in_their_order(monkeypatch):
-    monkeypatch.setattr(fine_tuned_sequence, "make_model", lambda data, seed, start: torch.tensor([seed, start]))
-    monkeypatch.setattr(fine_tuned_sequence, "scale_matrices", lambda random, like: (random.tolist(), like))
+    monkeypatch.setattr(sequence, "make_model", lambda data, seed, start: torch.tensor([seed, start]))
+    monkeypatch.setattr(sequence, "scale_matrices", lambda random, like: (random.tolist(), like))
     run = SimpleNamespace(model="tuned", data=None)
-    found = fine_tuned_sequence.make_networks(run, torch.device("cpu"))
+    found = sequence.make_networks(run, torch.device("cpu"))
     assert (found["fine-tuned"], found["start"].tolist(), found["random"].tolist()) == ("tuned", [0, 1], [0, 0])
     assert found["random, as large"] == ([0, 0], "tuned")
     genes = [Gene(str(k), "A", label) for k, label in enumerate(["Omicron", "Mu", "Omicron", "Omicron"])]
     data = SimpleNamespace(genes=genes, parts=SimpleNamespace(test=[1, 3, 2]))
-    assert fine_tuned_sequence.first_of_class(SimpleNamespace(data=data)).name == "3"
+    assert sequence.first_of_class(SimpleNamespace(data=data)).name == "3"
 
 
 @pytest.mark.parametrize(("activation", "error"), [("gelu", 0.0), ("relu", 0.17)])
@@ -333,8 +333,8 @@ def test_a_recipe_is_read_off_the_model(monkeypatch, activation, error):
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 12, "intermediate_size": 20}
     sizes |= {"max_position_embeddings": 40, "vocab_size": 9, "hidden_dropout_prob": 0.1, "num_labels": 2}
     config = BertConfig(**sizes, attention_probs_dropout_prob=0.2, hidden_act=activation)
-    monkeypatch.setattr(recipe.dna_classifier, "configure", lambda of, data: config)
-    found = recipe.measure_recipe(SimpleNamespace(batch=4, steps=50, warmup=6), None)
+    monkeypatch.setattr(base.dna_classifier, "configure", lambda of, data: config)
+    found = base.measure_recipe(SimpleNamespace(batch=4, steps=50, warmup=6), None)
     assert (found.layers, found.heads, found.width, found.feed_forward, found.positions) == (2, 3, 12, 20, 40)
     assert (found.dropout, found.batch, found.steps, found.warmup) == ((0.1, 0.2), 4, 50, 6)
     assert found.gelu_error == pytest.approx(error, abs=2e-3)
@@ -346,7 +346,7 @@ def test_the_authors_recipe_is_arithmetic(monkeypatch):
     own["text-and-code-classifier"] = "classifier"
     monkeypatch.setattr(authors, "read", lambda name, inputs: own[name])
     settings = SimpleNamespace(start="a start", rate=2e-5, epochs=2, batch=4)
-    monkeypatch.setattr(authors.authors_outputs, "load", lambda: settings)
+    monkeypatch.setattr(authors.released_code, "load_authors_outputs", lambda: settings)
     asked = []
     monkeypatch.setattr(authors.code, "build_classifier", lambda *given: asked.append(given) or nn.Linear(2499, 1000))
     monkeypatch.setattr(authors, "describe", lambda *given: given[1:])

@@ -9,8 +9,8 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from book.studies.bert_similarity import asymmetry, cone, form, ladder, positions, stretching, terms
-from book.studies.patterns_and_messages import rewriting
+from book.studies.bert_similarity import asymmetry, cone, controls, terms
+from book.studies.patterns_and_messages import forms
 from book.studies.semi_bias import tilt
 from book.studies.shared import map_counts
 from book.studies.weighted_mean import identities
@@ -45,7 +45,7 @@ DOUBLED = layer_of(2 * EYE, EYE / 2, EYE)
 
 
 def test_rows_grow_by_the_factor_of_a_multiple_of_the_unit_matrix():
-    found = stretching.measure_stretching(subjects_of(3 * EYE, DOUBLED), SimpleNamespace(layer=0, head=0))
+    found = asymmetry.measure_stretching(subjects_of(3 * EYE, DOUBLED), SimpleNamespace(layer=0, head=0))
     assert found.norms["trained"].tolist() == [[3, 3], [6, 6], [1.5, 1.5], [3, 3]]
     assert found.largest["trained"].flatten().tolist() == pytest.approx([2, 0.5, 1])
     assert found.growth["control"].tolist() == [[[2, 2]], [[0.5, 0.5]], [[1, 1]]]
@@ -77,7 +77,7 @@ def test_a_symmetric_table_of_scores_has_no_antisymmetric_share():
 
 def test_a_nilpotent_form_has_one_eigenvalue_of_each_sign_and_is_half_antisymmetric():
     across = layer_of(EYE[:, :1], EYE[:, 1:], EYE[:, :1])
-    found = form.measure_form(subjects_of(EYE, across), SimpleNamespace(layer=0, head=0))
+    found = terms.measure_form(subjects_of(EYE, across), SimpleNamespace(layer=0, head=0))
     assert sorted(found.eigenvalues["trained"].tolist()) == pytest.approx([-0.5, 0.5])
     assert found.signs["trained"] == [(1, 1)]
     assert found.antisymmetric["trained"].tolist() == [[pytest.approx(0.5)]]
@@ -99,8 +99,8 @@ def test_a_key_bias_moves_no_attention_and_a_query_bias_does():
 
 def test_a_table_of_positions_is_described_by_its_shortest_and_longest_row(monkeypatch):
     table = torch.tensor([[3.0, 0, 0, 0], [0, 5.0, 0, 0]], dtype=torch.float64)
-    monkeypatch.setattr(positions, "load", lambda *_, **__: SimpleNamespace(positions=table))
-    found = positions.measure_positions(SimpleNamespace(checkpoint=SimpleNamespace(name="two rows")))
+    monkeypatch.setattr(cone, "load", lambda *_, **__: SimpleNamespace(positions=table))
+    found = cone.measure_positions(SimpleNamespace(checkpoint=SimpleNamespace(name="two rows")))
     assert found.learned_norms == (3, 5)
     assert found.sines_norm_spread == pytest.approx(0, abs=1e-12)  # each pair of a sine and a cosine has length 1
     assert found.sines_defect == pytest.approx(0, abs=1e-12)
@@ -109,7 +109,7 @@ def test_a_table_of_positions_is_described_by_its_shortest_and_longest_row(monke
 
 
 def test_two_heads_may_amplify_together_what_neither_amplifies():
-    found = ladder.measure_layer(3 * EYE, layer_of(0.8 * EYE, EYE / 2, 2 * EYE, heads=2))
+    found = controls.measure_layer(3 * EYE, layer_of(0.8 * EYE, EYE / 2, 2 * EYE, heads=2))
     assert found["sigma"].tolist() == pytest.approx([0.8, 0.5, 2])
     assert found["sigma above 1"].tolist() == found["amplified"].tolist() == [0, 0, 1]
     assert found["amplified jointly"].tolist() == [1, 0, 1]  # .64 + .64, .25 + .25, 4 + 4
@@ -168,8 +168,8 @@ def test_merging_two_matrices_halves_the_cost_of_one_wide_head_and_raises_that_o
 def test_rewritten_heads_are_the_module():
     x = torch.randn(1, 6, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     layer = identities.random_layer(3, 12, 4)
-    assert max(rewriting.measure_rewriting(layer, x).values()) < 1e-12
-    gauge = rewriting.measure_gauge(layer, x)
+    assert max(forms.measure_rewriting(layer, x).values()) < 1e-12
+    gauge = forms.measure_gauge(layer, x)
     assert max(gauge.unchanged.values()) < 1e-9 < gauge.moved
     assert gauge.pattern_ranks.tolist() == gauge.message_ranks.tolist() == [4, 4, 4]
 

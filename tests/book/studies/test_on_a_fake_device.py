@@ -12,7 +12,7 @@ from analysis.models import checkpoints, pretrained
 from book.lab import induction_probe, semi_bias_probe
 from book.lab.training import attention_only
 from book.studies.induction_head import readings as induction_readings
-from book.studies.patterns_and_messages import costs, equality_gpt2, readings, spectra_gpt2
+from book.studies.patterns_and_messages import experiments, readings
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from book.studies.shared import equality
@@ -63,7 +63,12 @@ def compare(found, due):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-COMPUTE = [weighted_mean.turn_gpt2, equality_gpt2.compute, semi_bias_gpt2.compute, spectra_gpt2.compute]
+COMPUTE = [
+    weighted_mean.turn_gpt2,
+    experiments.compute_equality,
+    semi_bias_gpt2.compute_gpt2,
+    experiments.compute_spectra,
+]
 
 
 @pytest.mark.parametrize("compute", COMPUTE, ids=lambda compute: compute.__module__)
@@ -123,9 +128,9 @@ def test_probes_look_where_the_model_is():
 
 def test_costs_are_timed_where_they_are_told_to(monkeypatch):
     for name, size in {"MODEL": 12, "HEAD": 3, "CHANNEL": 4, "LENGTHS": (4, 8)}.items():
-        monkeypatch.setattr(costs, name, size)
+        monkeypatch.setattr(experiments, name, size)
     with only_there():
-        assert (costs.compute(GPU).array("seconds") > 0).all()
+        assert (experiments.compute_costs(GPU).array("seconds") > 0).all()
 
 
 def test_a_row_that_sees_nothing_reads_itself_where_it_lies():

@@ -8,7 +8,7 @@ import torch
 
 from analysis.transformer import constructed_heads
 from book.studies import one_score_four_parts as study
-from book.studies.one_score_four_parts import formulas, shares
+from book.studies.one_score_four_parts import parts, shares
 from book.studies.one_score_four_parts.measure import MODELS, bound, labelled, measure_positions
 from book.studies.one_score_four_parts.shares import FirstLayer, HeadShares, OneText, TextShares
 
@@ -20,7 +20,7 @@ LAYER = FirstLayer(np.array([1.0, 3.0]), np.array([[1.0, 0.2, -0.3, 0, 0.1, 0], 
 
 @pytest.fixture
 def head():
-    tokens = formulas.random_tokens()
+    tokens = parts.random_tokens()
     return constructed_heads.previous_token(study.VOCABULARY, len(tokens)), tokens
 
 
@@ -37,7 +37,7 @@ def test_gates_of_a_formula_are_all_that_must_be_there_and_no_other(head):
 
 
 def test_gates_come_with_the_largest_first_and_without_the_small():
-    tokens = formulas.random_tokens()
+    tokens = parts.random_tokens()
     layer = constructed_heads.matched_token(study.VOCABULARY, len(tokens))
     read = study.gate_shares(constructed_heads.attention_map(layer, tokens, causal=False), causal=False)
     assert list(read) == ["residual", "open"]
@@ -46,11 +46,11 @@ def test_gates_come_with_the_largest_first_and_without_the_small():
 
 def test_a_long_map_is_made_small_in_blocks_and_a_short_one_is_cut():
     rows = torch.rand(12, 12, dtype=torch.float64).softmax(-1).numpy()
-    small = formulas.coarse_map(rows, most=4)
+    small = parts.coarse_map(rows, most=4)
     np.testing.assert_allclose(small[1, 2], rows[3:6, 6:9].sum(1).mean(), atol=1e-4)
     np.testing.assert_allclose(small.sum(1), 1, atol=1e-3)
-    np.testing.assert_allclose(formulas.coarse_map(rows, most=7), rows[:7, :7], atol=1e-4)
-    assert formulas.coarse_map(rows, most=20).shape == (12, 12)
+    np.testing.assert_allclose(parts.coarse_map(rows, most=7), rows[:7, :7], atol=1e-4)
+    assert parts.coarse_map(rows, most=20).shape == (12, 12)
 
 
 def test_shares_are_of_all_heads_and_heads_are_counted():

@@ -3,8 +3,8 @@
 import numpy as np
 
 from book.publish import choose_inputs
-from book.studies.one_score_four_parts.lengths import LENGTHS, measure_lengths
 from book.studies.one_score_four_parts.parts import TOKENS
+from book.studies.one_score_four_parts.shares import LENGTHS, measure_lengths
 from book.studies.one_score_four_parts.tables import lengths
 
 

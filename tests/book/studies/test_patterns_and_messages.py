@@ -9,8 +9,7 @@ from analysis.decomposition import qk_ov
 from analysis.transformer.attention import attend, softmax
 from book.publish import Inputs
 from book.studies.patterns_and_messages import claims
-from book.studies.patterns_and_messages.on_text import measure_readings, measure_spaces
-from book.studies.patterns_and_messages.printed_lists import FIRST_LIST, SECOND_LIST, run
+from book.studies.patterns_and_messages.readings import FIRST_LIST, SECOND_LIST, measure_readings, measure_spaces, run
 from book.studies.shared.equality import draw, random_layer
 
 

@@ -9,7 +9,7 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.representations import anisotropy
-from book.studies.shared import map_entropies
+from book.studies.shared import released_code
 from book.studies.shared import released_code as code
 from book.studies.text_and_code import repository, survey
 
@@ -129,7 +129,7 @@ def test_the_split_is_that_of_scikit_learn():
 
 
 def test_noise_comes_near_the_closed_gate_in_its_rows_and_not_in_the_codes_entropy():
-    faint, closed = (map_entropies.measure_map(each) for each in (map_entropies.draw_noise(0.01), gates.closed(512)))
+    faint, closed = (released_code.measure_map(each) for each in (released_code.draw_noise(0.01), gates.closed(512)))
     assert closed.rows - faint.rows < 1e-4
     assert faint.whole - closed.whole > 2
 

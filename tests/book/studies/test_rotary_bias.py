@@ -14,8 +14,8 @@ from analysis.models.reading import load
 from book.lab.rotary_probe import without_bias
 from book.lab.training import neox_mini
 from book.publish import experiments, records
-from book.studies.rotary_bias import arrows, figures, heads, runs
 from book.studies.rotary_bias import experiments as surveys
+from book.studies.rotary_bias import figures, heads, kernels, runs
 from book.studies.rotary_bias import ladder as rungs
 from book.studies.rotary_bias.kernels import near_by_chance
 from book.studies.rotary_bias.parts import WAYS, Scores, cut, evaluate, split_attention
@@ -277,7 +277,7 @@ def test_the_static_arrows_end_where_the_kernel_is():
     record = Recorded(
         length=np.full((2, 2, 8, 2), 2.0), angle=np.zeros((2, 2, 8, 2)), turn=np.array([np.pi / 2, np.pi / 4])
     )
-    shown = arrows.arrows(record)
+    shown = kernels.arrows(record)
     plane, panel = figures.arrows(shown.length, shown.angle, shown.turn, 2).axes
     assert panel.lines[0].get_ydata()[:3] == pytest.approx([4, 2**0.5, -2])  # an arrow of 2 turns twice as fast
     assert plane.lines[1].get_xdata() == pytest.approx([0, -2])
@@ -285,7 +285,7 @@ def test_the_static_arrows_end_where_the_kernel_is():
 
 
 def test_the_record_of_the_arrows_is_the_bundled_models():
-    written, found = experiments.load("rotary-bias-arrows"), arrows.compute(torch.device("cpu"))
+    written, found = experiments.load("rotary-bias-arrows"), kernels.compute(torch.device("cpu"))
     for name in ("length", "angle", "turn"):
         np.testing.assert_allclose(found.array(name), written.array(name), atol=1e-5)
     layer = load("neox-mini").layers[1]

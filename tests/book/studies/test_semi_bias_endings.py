@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
-from book.studies.semi_bias import endings, first_layer
+from book.studies.semi_bias import first_layer, locality
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +20,15 @@ def without_biases(layer):
 
 
 def test_without_query_bias_there_is_no_semi_bias(mini):
-    correlation, spread, alone, _ = endings.tilt(without_biases(mini))
+    correlation, spread, alone, _ = locality.tilt(without_biases(mini))
     assert (correlation == 0).all()
     assert (spread == 0).all()
     assert alone == pytest.approx(alone[0])
 
 
 def test_the_trained_heads_have_one(mini):
-    correlation, spread, alone, both = endings.tilt(mini)
-    equal = endings.tilt(without_biases(mini))[2]
+    correlation, spread, alone, both = locality.tilt(mini)
+    equal = locality.tilt(without_biases(mini))[2]
     assert (correlation > 0.9).all()
     assert (spread > 0.1).all()
     assert (alone > equal).all()

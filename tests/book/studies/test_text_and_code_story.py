@@ -6,7 +6,7 @@ import pytest
 
 from book.publish import dependencies, execution, records
 from book.publish.experiments import FOLDER
-from book.studies.text_and_code.heads import split_faults
+from book.studies.text_and_code.layers import split_faults
 
 
 @pytest.fixture(scope="module")

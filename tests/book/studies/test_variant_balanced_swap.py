@@ -2,7 +2,7 @@
 
 from book.lab.dna.fasta import Gene
 from book.publish.experiments import load
-from book.studies.variant_data.balanced_swap import LEAST, TIMES, count_telling_words, find_telling_words
+from book.studies.variant_data.experiments import LEAST, TIMES, count_telling_words, find_telling_words
 from tests.book.studies.measurements import measurement
 
 FIRST, SECOND = "ACGTACGTACGT", "GGGGCCCCAAAA"  # words of twelve bases, of which a sequence of twelve has one

@@ -25,7 +25,7 @@ def test_real_open_sequences_read_with_their_table():
 
 
 def test_real_sequences_are_placed_where_their_own_lineage_has_its_gaps():
-    from book.studies.variant_data.baselines_real import open_sequences
+    from book.studies.variant_data.experiments import open_sequences
 
     backbones = {b.name: b for b in read_backbones(FOLDER)}
     genes = open_sequences(FOLDER, list(backbones.values()))

@@ -15,9 +15,9 @@ from book.lab.dna.fasta import GAP
 from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier
 from book.publish.records import Value
-from book.studies.shared import variant_columns, variant_measures, variant_runs
+from book.studies.shared import variant_columns, variant_measures, variant_seeds
 from book.studies.shared import variant_seeds as seeds
-from book.studies.variant_data import pretraining, real_splits, splits
+from book.studies.variant_data import experiments
 from tests.analysis.fake_device import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -156,13 +156,13 @@ def test_correct_chooses_right_ones_only(run):
 
 
 def test_sets_keep_the_evidence_that_they_name(run):
-    sets = variant_runs.make_sets(run.data, BACKBONES, 0, fresh=16)
-    assert tuple(sets) == variant_runs.SETS
+    sets = variant_seeds.make_sets(run.data, BACKBONES, 0, fresh=16)
+    assert tuple(sets) == variant_seeds.SETS
     assert not any(GAP in gene.aligned for gene in sets["only substitutions"])
     assert any(GAP in gene.aligned for gene in sets["only deletions"])
     assert not {gene.clade for gene in sets["new clades"]} - {f"{b.name}/{i}" for b in BACKBONES for i in range(6)}
     assert {g.bases for g in sets["new clades"]}.isdisjoint(g.bases for g in run.data.genes)
-    table = variant_runs.confuse(run.model, run.data, sets["new clades"])
+    table = variant_seeds.confuse(run.model, run.data, sets["new clades"])
     assert table.sum() == 16
     assert (table.sum(1) == 2).all()
 
@@ -174,23 +174,23 @@ def test_whom_a_classifier_follows_that_reads_deletions_only(run, monkeypatch):
         named = [min(gaps, key=lambda label: abs(180 - gaps[label] - len(bases))) for bases in sequences]
         return torch.eye(8)[[run.data.labels.index(label) for label in named]]
 
-    monkeypatch.setattr(variant_runs.dna_classifier, "predict", by_length)
-    found = variant_runs.follow(run.model, run.data, BACKBONES)
+    monkeypatch.setattr(variant_seeds.dna_classifier, "predict", by_length)
+    found = variant_seeds.follow(run.model, run.data, BACKBONES)
     assert found["exchanged_deletions"].value > found["exchanged_bases"].value
 
 
 def test_runs_are_found_where_they_lie(variant_folder, monkeypatch, tmp_path):
-    monkeypatch.setenv(variant_runs.RUNS, str(variant_folder.parent))
+    monkeypatch.setenv(variant_seeds.RUNS, str(variant_folder.parent))
     card = json.loads((variant_folder / "report.json").read_text())
     recipe = dna_classifier.Recipe(**card["recipe"])
-    assert variant_runs.find_run(variant_folder.name, card["seed"], recipe=recipe) == variant_folder
+    assert variant_seeds.find_run(variant_folder.name, card["seed"], recipe=recipe) == variant_folder
     for seed, other in ((card["seed"] + 1, recipe), (card["seed"], replace(recipe, steps=recipe.steps + 1))):
         with pytest.raises(ValueError, match=rf"{variant_folder.name} holds seed {card['seed']} of"):
-            variant_runs.find_run(variant_folder.name, seed, recipe=other)
-    monkeypatch.setenv(variant_runs.RUNS, str(tmp_path))
+            variant_seeds.find_run(variant_folder.name, seed, recipe=other)
+    monkeypatch.setenv(variant_seeds.RUNS, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=2, warmup=1)
-    made = variant_runs.find_run("new", recipe=recipe)
+    made = variant_seeds.find_run("new", recipe=recipe)
     assert (made / "report.json").exists()
     assert np.load(made / "trace.npz")["gates"].shape[0] >= 2
 
@@ -211,9 +211,9 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
         named = [run.data.labels.index(truth.get(bases, "Mu")) for bases in sequences]
         return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
 
-    monkeypatch.setattr(splits.dna_classifier, "predict", all_but_one)
-    monkeypatch.setattr(splits.variant_runs, "find_run", lambda *_, **__: variant_folder)
-    found = splits.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
+    monkeypatch.setattr(experiments.dna_classifier, "predict", all_but_one)
+    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *_, **__: variant_folder)
+    found = experiments.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
     table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)
     assert table.sum() == len(test)
     assert np.trace(table) == len(test) - 1 == table.sum() - table[first, (first + 1) % 8]
@@ -225,15 +225,17 @@ def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, mo
 
 def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder, monkeypatch, tmp_path):
     asked, opened = [], []
-    monkeypatch.setattr(real_splits, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(real_splits, "read_backbones", lambda folder: BACKBONES)
+    monkeypatch.setattr(experiments, "data_folder", lambda name: tmp_path)
+    monkeypatch.setattr(experiments, "read_backbones", lambda folder: BACKBONES)
     monkeypatch.setattr(
-        splits.variant_runs, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
+        experiments.variant_seeds, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
     )
     monkeypatch.setattr(
-        splits.variant_measures, "open_run", lambda folder, lineages, device: opened.append((lineages, device)) or run
+        experiments.variant_measures,
+        "open_run",
+        lambda folder, lineages, device: opened.append((lineages, device)) or run,
     )
-    found = real_splits.compute(torch.device("cpu"))
+    found = experiments.compute_real_splits(torch.device("cpu"))
     assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
     assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
         ("real", "sequence", 700, tmp_path),
@@ -247,11 +249,11 @@ def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, mo
     with np.load(folder / "trace.npz") as trace:
         np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
     asked, measured = [], []
-    monkeypatch.setattr(pretraining.variant_runs, "find_run", lambda *a, **k: asked.append(k) or folder)
+    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *a, **k: asked.append(k) or folder)
     monkeypatch.setattr(seeds, "measure_folder", lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
-    found = pretraining.compute(GPU)
+    found = experiments.compute_pretraining(GPU)
     assert measured == [(folder, 0, GPU)]
-    assert asked[0]["recipe"] == replace(dna_classifier.MINI, pretrain_steps=pretraining.UPDATES)
+    assert asked[0]["recipe"] == replace(dna_classifier.MINI, pretrain_steps=experiments.UPDATES)
     assert found["pretrain_loss"] == 3
     assert found["vocabulary"] == len(run.data.tokenizer)
     assert set(found.tolerances) == set(found.arrays) == {"gates", "pretrain_loss"}

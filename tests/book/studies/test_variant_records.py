@@ -18,9 +18,9 @@ from book.lab.dna.simulate import invent_backbones
 from book.lab.dna.splits import Split
 from book.lab.training import dna_classifier
 from book.publish import choose_inputs
-from book.studies.shared import variant_columns, variant_measures, variant_runs, variant_seeds
-from book.studies.variant_classifier import base_training, controls, phases
-from book.studies.variant_data import real
+from book.studies.shared import variant_columns, variant_measures, variant_seeds
+from book.studies.variant_classifier import base, controls
+from book.studies.variant_data import experiments
 from tests.analysis.fake_device import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -52,7 +52,7 @@ def small(monkeypatch, variant_data):
     monkeypatch.setattr(dna_classifier, "make_data", lambda *_, **__: variant_data)
     monkeypatch.setattr(dna_classifier, "predict", mostly_right)
     monkeypatch.setattr(variant_seeds, "invent_backbones", lambda seed: BACKBONES)
-    monkeypatch.setattr(variant_runs, "FRESH", 16)
+    monkeypatch.setattr(variant_seeds, "FRESH", 16)
     return variant_data
 
 
@@ -146,14 +146,14 @@ def test_accuracy_is_the_diagonals_share():
 def test_confusions_have_the_truth_in_rows(monkeypatch, variant_data):
     genes = [variant_data.genes[i] for i in variant_data.parts.test[:16]]
     monkeypatch.setattr(
-        variant_runs.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[[2] * len(sequences)]
+        variant_seeds.dna_classifier, "predict", lambda model, tokenizer, sequences: torch.eye(8)[[2] * len(sequences)]
     )
-    table = variant_runs.confuse(NO_MODEL, variant_data, genes)
+    table = variant_seeds.confuse(NO_MODEL, variant_data, genes)
     often = Counter(g.label for g in genes)
     assert table[:, 2].tolist() == [often[label] for label in variant_data.labels]
     assert table.sum() == 16
-    sets = {name: genes[: k + 1] for k, name in enumerate(variant_runs.SETS)}
-    assert variant_runs.confuse_all(NO_MODEL, variant_data, dict(reversed(sets.items()))).sum((1, 2)).tolist() == [
+    sets = {name: genes[: k + 1] for k, name in enumerate(variant_seeds.SETS)}
+    assert variant_seeds.confuse_all(NO_MODEL, variant_data, dict(reversed(sets.items()))).sum((1, 2)).tolist() == [
         1,
         2,
         3,
@@ -177,21 +177,21 @@ def test_whom_a_classifier_follows_is_counted_exactly(monkeypatch, variant_data,
         )
         return [pair for pair in made if pair[0].label != "Lambda"]
 
-    monkeypatch.setattr(variant_runs, "exchanged", seen)
+    monkeypatch.setattr(variant_seeds, "exchanged", seen)
     monkeypatch.setattr(
-        variant_runs.dna_classifier,
+        variant_seeds.dna_classifier,
         "predict",
         lambda model, tokenizer, sequences: torch.eye(8)[
             [variant_data.labels.index(class_of[reads][bases]) for bases in sequences]
         ],
     )
-    found = variant_runs.follow(NO_MODEL, variant_data, BACKBONES, 24)
+    found = variant_seeds.follow(NO_MODEL, variant_data, BACKBONES, 24)
     assert (found["exchanged_bases"].value, found["exchanged_deletions"].value) == due
     assert found["exchanged_bases"].n < 24
 
 
 def test_far_clades_are_further_from_their_lineage(variant_data):
-    sets = variant_runs.make_sets(variant_data, BACKBONES, 0, fresh=160)
+    sets = variant_seeds.make_sets(variant_data, BACKBONES, 0, fresh=160)
     rows = {b.name: b.aligned for b in BACKBONES}
 
     def apart(genes):
@@ -199,7 +199,7 @@ def test_far_clades_are_further_from_their_lineage(variant_data):
 
     assert apart(sets["new clades"]) == pytest.approx(5, abs=1)  # 3 shared and 2 of its own
     assert apart(sets["far clades"]) == pytest.approx(14, abs=2)  # 12 and 2; a few columns are hit twice
-    other = variant_runs.make_sets(variant_data, BACKBONES, 1, fresh=16)
+    other = variant_seeds.make_sets(variant_data, BACKBONES, 1, fresh=16)
     assert {g.bases for g in other["far clades"]}.isdisjoint(g.bases for g in sets["far clades"])
 
 
@@ -207,7 +207,7 @@ def test_far_clades_are_further_from_their_lineage(variant_data):
 
 
 def test_one_seed_is_evaluated_and_measured(small, traced, monkeypatch):
-    monkeypatch.setattr(variant_runs, "find_run", lambda name, seed, device: traced)
+    monkeypatch.setattr(variant_seeds, "find_run", lambda name, seed, device: traced)
     values, arrays = variant_seeds.one(0, torch.device("cpu"))
     card = json.loads((traced / "report.json").read_text())
     for part in ("validation", "test"):
@@ -250,12 +250,12 @@ def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkey
     (tmp_path / "open_sequences_S.fasta.gz").write_bytes(
         gzip.compress("".join(f">{n}\n{b}\n" for n, b, _ in records).encode())
     )
-    monkeypatch.setattr(real, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(real, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(real, "FRESH", 16)
-    monkeypatch.setattr(variant_runs, "find_run", lambda *_, **__: traced)
+    monkeypatch.setattr(experiments, "data_folder", lambda name: tmp_path)
+    monkeypatch.setattr(experiments, "read_backbones", lambda folder: BACKBONES)
+    monkeypatch.setattr(experiments, "FRESH", 16)
+    monkeypatch.setattr(variant_seeds, "find_run", lambda *_, **__: traced)
     with pretended(), mock.patch.object(variant_measures, "open_run", wraps=variant_measures.open_run) as opened:
-        found = real.compute(GPU)
+        found = experiments.compute_real(GPU)
     opened.assert_called_once_with(traced, tmp_path, GPU)
     assert (found.values["open"].value, found.values["open"].n) == (10 / 11, 11)
     assert found.arrays["open_confusion"][small.labels.index("Alpha"), small.labels.index("Mu")] == 1
@@ -327,7 +327,7 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
         (controls, "firsts", lambda data: firsts(data)[:2]),
         (variant_measures, "correct", lambda *given: correct(*given)[:2]),
         (variant_measures, "pass_all", pass_all),
-        (variant_runs, "find_run", lambda *_, device: used.append(device) or traced),
+        (variant_seeds, "find_run", lambda *_, device: used.append(device) or traced),
     ):
         monkeypatch.setattr(module, name, few)
 
@@ -347,7 +347,7 @@ def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatc
 def test_attention_within_a_phase(small):
     run = controls.untrained(0, dna_classifier.TINY)
     shifted = next(g for g in run.data.genes if len(np.unique(sites.token_phases(g))) > 1)
-    found = phases.survey(run.model, run.data, [shifted])
+    found = controls.survey(run.model, run.data, [shifted])
     phase = sites.token_phases(shifted)
     with torch.no_grad():
         maps = (
@@ -359,31 +359,31 @@ def test_attention_within_a_phase(small):
     assert found["within"][0, 1, 1] == pytest.approx(due, rel=1e-4)
     assert found["pairs"][0] == pytest.approx(np.mean([a == b for a in phase for b in phase]))
     even = torch.full((2, len(phase), len(phase)), 0.1)
-    assert phases.kept_within(even, phase).tolist() == pytest.approx([found["pairs"][0]] * 2)
+    assert controls.kept_within(even, phase).tolist() == pytest.approx([found["pairs"][0]] * 2)
     with pytest.raises(ValueError, match="groups must be"):
-        phases.kept_within(even, phase[1:])
+        controls.kept_within(even, phase[1:])
 
 
 def test_the_course_of_a_training_is_read_off_its_losses():
     learned, lost = np.full(100, 2.0), np.full(300, 1e-4)
-    assert base_training.course(np.concatenate([learned, lost])) == (100, 400)
-    assert base_training.course(learned) == (100, 100)
-    assert base_training.course(np.concatenate([learned, lost, learned])) == (100, 412)
+    assert base.course(np.concatenate([learned, lost])) == (100, 400)
+    assert base.course(learned) == (100, 100)
+    assert base.course(np.concatenate([learned, lost, learned])) == (100, 412)
 
 
 def test_the_one_large_training_learned_and_lost():
-    base, sentence = base_training.read_base_training(choose_inputs(device="cpu"), 8)
+    large, sentence = base.read_base_training(choose_inputs(device="cpu"), 8)
     assert "variant-classifier-base-training" in sentence
-    assert base.learned < base.last_right < base.lost < base.updates
-    assert base.losses[0][base.learned * base_training.PIECES // base.updates + 1] < base_training.LEARNED
-    assert base.end_loss > 100 * base_training.LEARNED
-    assert base.guess_loss == pytest.approx(np.log(8))
+    assert large.learned < large.last_right < large.lost < large.updates
+    assert large.losses[0][large.learned * base.PIECES // large.updates + 1] < base.LEARNED
+    assert large.end_loss > 100 * base.LEARNED
+    assert large.guess_loss == pytest.approx(np.log(8))
 
 
 def test_the_record_of_a_training_is_made_of_its_folder(traced, monkeypatch):
-    monkeypatch.setattr(base_training.checkpoints, "find", lambda name: SimpleNamespace(folder=traced))
-    monkeypatch.setattr(base_training, "PIECES", 4)
-    result = base_training.compute(torch.device("cpu"))
+    monkeypatch.setattr(base.checkpoints, "find", lambda name: SimpleNamespace(folder=traced))
+    monkeypatch.setattr(base, "PIECES", 4)
+    result = base.compute_base_training(torch.device("cpu"))
     card = json.loads((traced / "report.json").read_text())
     with np.load(traced / "trace.npz") as trace:
         assert result.array("losses")[1].max() == trace["loss"].max()

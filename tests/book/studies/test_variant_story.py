@@ -13,8 +13,8 @@ from book.publish import dependencies, execution
 from book.publish.inputs import choose_inputs
 from book.studies.shared import variant_measures
 from book.studies.shared.nearest_classifier import START, read_nearest
-from book.studies.variant_classifier import compared, fine_tuned_sequence
-from book.studies.variant_classifier.recorded import Pair
+from book.studies.variant_classifier import compared, sequence
+from book.studies.variant_classifier.controls import Pair
 from tests.book.studies.measurements import measurement
 
 
@@ -76,13 +76,13 @@ def test_what_the_story_says_of_the_classifier_from_random_weights():
 
 def test_one_sequence_is_measured_in_all_networks(variant_folder, variant_data, monkeypatch):
     model = dna_classifier.load(variant_folder)[0].requires_grad_(False)
-    monkeypatch.setattr(fine_tuned_sequence, "SPECTRA_OF", ((0, 1), (1, 0)))
-    monkeypatch.setattr(fine_tuned_sequence, "NORMS_OF", (0, 1))
+    monkeypatch.setattr(sequence, "TUNED_SPECTRA_OF", ((0, 1), (1, 0)))
+    monkeypatch.setattr(sequence, "NORMS_OF", (0, 1))
     coded = variant_data.encode(variant_data.genes[:1])
-    silent = fine_tuned_sequence.scale_matrices(model, model)
+    silent = sequence.scale_matrices(model, model)
     with torch.no_grad():
         silent.bert.encoder.layer[0].attention.self.query.weight.zero_()
-    found = fine_tuned_sequence.measure({"one": model, "same": model, "other": silent}, coded, (0, 1))
+    found = sequence.measure({"one": model, "same": model, "other": silent}, coded, (0, 1))
     stations, _ = variant_measures.pass_all(model, coded)
     n, (layer, head) = len(stations[0].x), found["heads"][3]
     assert found["maps"].shape == (3, 5, n // 3, n // 3)

@@ -1,6 +1,6 @@
 """The survey's reading of sources, on sources made for it."""
 
-from book.studies.weighted_mean.output_projections import judge
+from book.studies.weighted_mean.experiments import judge
 
 QKV = "self.query = nn.Linear(d, d); self.key = nn.Linear(d, d); self.value = nn.Linear(d, d)"
 HEAD = "class {}(nn.Module):\n    def __init__(self, d):\n        {}\n"

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from book.publish import choose_inputs
 from book.studies.bert_normality.heads import measure_silenced
-from book.studies.shared.within_layers import correlate_within_layers
+from book.studies.shared.averages import correlate_within_layers
 
 LAYERS, HEADS = 6, 12
 
