@@ -17,7 +17,7 @@ from analysis import apply_norm, compute_scores, distance_kernel, find, load, ma
 from analysis.models import pretrained
 from analysis.plotting import style
 from book.publish import experiments
-from book.studies.bert_gates.removal import WAYS
+from book.studies.bert_gates.sink import WAYS
 
 WIDTH, MARGIN = 480, 16
 """Of a drawing, in pixels where a page is wide; on a phone it is a little narrower, and its letters still read."""
