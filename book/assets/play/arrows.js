@@ -93,7 +93,7 @@ Play.viewer("arrows", async root => {
     const nats = less.toFixed(1), factor = Math.exp(less), times = factor < 9.5 ? factor.toFixed(1) : Number(factor.toPrecision(2)).toLocaleString("en");
     const where = k => (k ? `${k} back` : "at the query\u2019s own place");
     said.textContent = d === best ? `No key gets more of this head than the one ${where(d)}.`
-      : `A key ${where(d)} gets ${nats} nats less than one ${where(best)}, the best distance. ${nats === "0.0" ? "That makes no difference." : `By itself that divides its weight by ${times}.`}`;
+      : `A key ${where(d)} gets ${nats} nats less than the key ${where(best)}, the best distance. ${nats === "0.0" ? "That makes no difference." : `By itself that divides its weight by ${times}.`}`;
   }
   function show() {
     draw();

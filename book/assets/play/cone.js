@@ -36,7 +36,7 @@ Play.viewer("cone", async root => {
   const name = layer => (layer ? `layer ${layer - 1}` : "embeddings"), wrap = angle => ((angle + 540) % 360) - 180;
   const turn = (yaw, pitch) => { state.yaw = wrap(state.yaw + yaw); state.pitch = Math.min(Math.max(state.pitch + pitch, -90), 90); show(); };
   const layerSlider = Play.slider({ label: "Layer", min: 0, max: states - 1, step: 1, value: state.layer, text: name, change: x => { state.layer = x; show(); } });
-  const rowSlider = Play.slider({ label: "Row", min: 0, max: n - 1, step: 1, value: state.row, text: i => TOKENS[state.text][i], change: x => { state.row = x; show(); } });
+  const rowSlider = Play.slider({ label: "Word", min: 0, max: n - 1, step: 1, value: state.row, text: i => TOKENS[state.text][i], change: x => { state.row = x; show(); } });
   const network = Play.choice({ name: "Beside MiniLM", look: "play-buttons", value: String(state.network), change: x => { state.network = Number(x); show(); },
     options: NETWORKS.map((label, k) => ({ value: String(k), label: WORDS[label] })).slice(1) });
   const look = Play.choice({ name: "Projection", look: "play-buttons", value: state.look, change: x => { state.look = x; show(); },
@@ -139,9 +139,9 @@ Play.viewer("cone", async root => {
     const both = clouds.map(cloud => measure(cloud.which())), row = (label, value) => element("tr", {}, element("td", {}, label), ...both.map(m => element("td", {}, value(m))));
     const other = WORDS[NETWORKS[state.network]];
     clouds[1].head.textContent = other[0].toUpperCase() + other.slice(1);
-    facts.replaceChildren(element("caption", {}, `${n} vectors, ${name(state.layer)}: MiniLM, and the other`), element("tbody", {}, row("cone index, length of the sum of vectors", m => m.index.toFixed(1)),
+    facts.replaceChildren(element("caption", {}, `${n} vectors, ${name(state.layer)}: MiniLM, and the network beside it`), element("tbody", {}, row("cone index, length of the sum of vectors", m => m.index.toFixed(1)),
       row("resultant length of unit vectors", m => m.resultant.toFixed(3)), row("mean cosine of two vectors", m => m.cosine.toFixed(3)), row("half angle of the cone", m => angle(m.resultant)),
-      row("inside it, about half by construction", m => `${m.inside} of ${n}`), row("share of the variance on the three axes", m => percent(m.held)),
+      row("words inside it", m => `${m.inside} of ${n}`), row("share of the variance on the three axes", m => percent(m.held)),
       row(`\u201c${TOKENS[state.text][state.row]}\u201d and the mean`, m => angle(m.points[state.row][0]))));
     const [trained, random] = both.map(m => m.cosine), near = Math.abs(trained - random) < .05;
     said.textContent = `${state.layer ? `After layer ${state.layer - 1}` : "Before the first layer"} two words of MiniLM have a mean cosine of ${trained.toFixed(2)}. With ${other} it is ${random.toFixed(2)}`

@@ -65,14 +65,14 @@ Play.viewer("switches", async root => {
     const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states[state.of] - 1, whole = networks({ ...state, skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 });
     title.textContent = `Residual (how different the vectors are): ${describe(state)}; axis from ${span} to 1`;
-    table.replaceChildren(element("thead", {}, element("tr", {}, ...["residual after the last layer", "with these parts", "range of seeds", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
+    table.replaceChildren(element("thead", {}, element("tr", {}, ...["residual after the last layer", "with these parts", "range of draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);
         return element("tr", {}, element("td", {}, chip(k), name), element("td", { "data-log": mean(runs)[last] }, said(mean(runs)[last])),
           element("td", {}, ends.length < 2 ? "\u2013" : low === high ? low : `${low} to ${high}`), element("td", {}, said(mean(whole[k].runs)[last])));
       })));
-    note.textContent = state.of === "model" ? "Each thick line is a mean over four documents, one of each kind. The text of this page uses more documents, so the second digit may differ. Thin lines are the five seeds of a random or shuffled model. Random models have gains of one, whether the switch is on or off."
-      : "Networks of twelve layers and width 64, one for each of five seeds. The gain is the scale of their random matrices: a BERT begins its training at 0.55. The gains of their LayerNorms are one.";
+    note.textContent = state.of === "model" ? "Each thick line is a mean over four documents, one of each kind. The text of this page uses more documents, so the second digit may differ. Each thin line is one of five random draws. A gain is what a LayerNorm multiplies a coordinate by. In random models it is one, whether the switch is on or off."
+      : "Networks of twelve layers and width 64, five random draws of each. The gain in the table is the scale of their random matrices: a BERT begins its training at 0.55. Their LayerNorms multiply by one.";
   }
   function show() {
     boxes.gain.box.disabled = state.of !== "model" || !state.norm;

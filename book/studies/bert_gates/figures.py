@@ -123,15 +123,15 @@ def learned(
         reach, blue = [[value - low], [high - value]], style.COLOURS["trained"]
         panel.errorbar(value, row, xerr=reach, fmt="o", color=blue, label="" if row else "MiniLM")
         for k, (control, (low, high)) in enumerate(controls.items()):
-            at, look = row + 0.3 * (k + 1), {"color": style.COLOURS["control"], "marker": "os"[k % 2]}
+            at, look = row + 0.2 * (k + 1), {"color": style.COLOURS["control"], "marker": "os"[k % 2]}
             panel.plot([100 * low, 50 * (low + high), 100 * high], [at] * 3, markevery=[1], linewidth=3, **look)
             panel.lines[-1].set_label("" if row else control)
-    panel.set_yticks(np.arange(len(shares)) + 0.3, shares)
+    panel.set_yticks(np.arange(len(shares)) + 0.2, shares)
     panel.set(
         xlabel="per cent",
         xlim=(-2, 102),
-        ylim=(len(shares) - 0.1, -0.4),
-        title="Random weights have columns too. Training adds the rest",
+        ylim=(len(shares) - 0.3, -0.3),
+        title="Random weights have columns too, but hardly anything else",
     )
     panel.legend(loc="lower right")
     return figure

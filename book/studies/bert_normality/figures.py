@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.stats import norm, spearmanr
 
 from analysis.plotting import style
@@ -152,6 +152,7 @@ def effects(
     middle = entropy["control"].min(), np.median(effect["control"])
     below.annotate("random weights", middle, (-8, 0), textcoords="offset points", ha="right", va="center", color=grey)
     below.set(xlabel="relative entropy of the head: 0 is sharp, 1 is even", yscale="log")
+    below.yaxis.set_minor_formatter(NullFormatter())  # in so low a panel their labels would lie on each other
     layers = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
     by_layer, by_entropy = (abs(spearmanr(y, other, axis=None).statistic) for other in (layers, x))
     more, less = ("layer", "entropy") if by_layer > by_entropy else ("entropy", "layer")

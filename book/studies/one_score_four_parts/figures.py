@@ -21,11 +21,7 @@ COLOURS = {
     "semi-bias of positions": "record",
     "row constants": "row_constant",
 }
-IN_WORDS = {
-    "content": "what a pair of words says",
-    "common": "what all words say of a key",
-    "semi-bias": "what the query bias says of a key",
-}
+IN_WORDS = {"common": "common part"}
 MANY = 50  # bars that an SVG draws one by one
 
 

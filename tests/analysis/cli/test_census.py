@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import analysis
+from analysis import cli
 from analysis.__main__ import main
 from analysis.cli import census
 from analysis.core.files import MARK, WRITTEN, claim_folder
@@ -186,3 +187,16 @@ def test_the_command_of_several_processes_is_that_of_torchrun():
         "torchrun --nproc-per-node 2 -m analysis census --texts 'python x'"
     )
     assert census.Processes(0, 8, 0, 4).command(line).startswith("torchrun --nnodes 2 --nproc-per-node 4 -m analysis")
+
+
+def test_ports_are_whole_numbers_from_1_to_65535():
+    assert [census._is_port(text) for text in ("1", "65535", "0", "65536", "99999", "123456", "-1", "8a", "")] == [
+        True,
+        True,
+    ] + [False] * 7
+
+
+def test_options_left_out_have_their_defaults():
+    arguments = cli.parse(cli, "python -m analysis", "", ["census", "--model", "minilm"])
+    assert arguments.batch == 8
+    assert arguments.command_line == "python -m analysis census --model minilm"

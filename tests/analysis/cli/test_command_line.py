@@ -318,3 +318,39 @@ def test_a_model_that_leads_nowhere_is_one_line(model, capsys, monkeypatch, tmp_
     said = capsys.readouterr().err
     assert re.match("error: (there is no folder|unknown model)", said)
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [
+        (BrokenPipeError(), 141),
+        (ValueError("no"), 2),
+        (FileNotFoundError(2, "No such file", "a"), 2),
+        (KeyboardInterrupt(), 130),
+        (ModuleNotFoundError("No module named 'tqdm'", name="tqdm"), 2),
+    ],
+)
+def test_each_end_has_its_exit_status(raised, status, monkeypatch, capsys):
+    def start(arguments):
+        raise raised
+
+    monkeypatch.setattr(cli, "start", start)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # restored afterwards: a broken pipe takes it away
+    assert main(["list"]) == status
+
+
+def test_options_of_every_command_reach_the_environment_only_if_they_are_given(monkeypatch):
+    for name in ("ANALYSIS_DOWNLOAD", "ANALYSIS_SOURCES"):
+        monkeypatch.setenv(name, "")
+    seen = []
+
+    def start(*words):
+        arguments = cli.parse(cli, "python -m analysis", "", ["list", *words])
+        arguments.run = lambda given: seen.append(given.download)
+        assert cli.start(arguments) == 0
+        return os.environ["ANALYSIS_DOWNLOAD"], os.environ["ANALYSIS_SOURCES"]
+
+    assert start() == ("", "")
+    assert start("--sources", "bundled,folder") == ("", "bundled,folder")
+    assert start("--download") == ("1", "bundled,folder")
+    assert seen == [False, False, True]

@@ -186,3 +186,22 @@ def test_a_folder_that_cannot_be_made_is_refused_and_not_claimed(folder, tmp_pat
     with pytest.raises(OSError, match=r"cannot write to|File name too long"), claim_folder(folder, "run"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_one_writing_are_readable_by_all_and_json_is_indented_text(tmp_path):
+    with write_together(tmp_path) as part:
+        assert part.parent == tmp_path
+        assert part.name.startswith(".part-")
+        write_atomically(part / "a.txt", "one line")
+        assert not (tmp_path / "a.txt").exists()
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+    write_json(tmp_path / "deep" / "er" / "b.json", {"größe": [1, 2]})
+    assert (tmp_path / "deep" / "er" / "b.json").read_text("utf-8") == '{\n "größe": [\n  1,\n  2\n ]\n}\n'
+    assert files.read_json_object(tmp_path / "deep" / "er" / "b.json") == {"größe": [1, 2]}
+
+
+def test_a_lock_makes_its_file_and_leaves_a_folder(tmp_path):
+    with files.lock(tmp_path / "new" / "deep" / "lock"):
+        assert (tmp_path / "new" / "deep" / "lock").is_file()
+    with files.lock(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == ["new"]

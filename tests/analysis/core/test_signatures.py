@@ -13,6 +13,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.signatures import checked
+from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.decomposition.terms import semi_bias
 
 ONES = torch.ones(2, 3)
@@ -274,3 +275,73 @@ def test_a_failure_inside_leaves_the_next_call_checked():
         fail(ONES)
     with pytest.raises(TypeError, match="a must be a tensor"):
         add([ONES])
+
+
+def test_a_gradient_is_refused_only_where_none_is_computed():
+    @checked(gradient=False)
+    def size(rows: Float[Tensor, "*any column"], by: Float[Tensor, " column"] | None = None):
+        return float(rows.sum())
+
+    asked = torch.ones(2, 3, requires_grad=True)
+    for call in (lambda: size(asked), lambda: size(rows=asked), lambda: size(ONES, by=asked[0])):
+        with pytest.raises(ValueError, match=r"(rows|by) requires a gradient"):
+            call()
+        with torch.no_grad():
+            assert call() == 6
+    assert size(asked.detach()) == 6
+    assert add(asked).requires_grad
+
+
+@pytest.mark.parametrize("finite", ["b", ["b"], ("b", "c")])
+def test_only_the_named_tensors_must_be_finite(finite):
+    @checked(finite=finite)
+    def take(a: Float[Tensor, " x"], b: Float[Tensor, " y"], c: Float[Tensor, " z"]):
+        return "taken"
+
+    fine, bad = torch.ones(2), torch.tensor([1.0, float("nan")])
+    assert take(bad, fine, fine) == "taken"
+    with pytest.raises(ValueError, match=r"^b holds entries that are not finite"):
+        take(fine, bad, fine)
+
+    @checked
+    def through(a: Float[Tensor, " x"], b: Float[Tensor, " y"]):
+        return take(a, b, a)
+
+    with pytest.raises(ValueError, match=r"^b holds entries that are not finite"):
+        through(fine, bad)
+    if "c" in finite:
+        with pytest.raises(ValueError, match=r"^c holds entries that are not finite"):
+            take(fine, fine, c=bad)
+    else:
+        assert take(fine, fine, c=bad) == "taken"
+
+
+def test_what_decides_by_numbers_names_the_tensor_that_has_none():
+    @checked
+    def decide(a: Float[Tensor, " x"], b: Float[Tensor, " x"]):
+        return b if float(b.sum()) > 0 else -b
+
+    with pytest.raises(ValueError, match=r"^b has no numbers .*, and decide decides by them"):
+        torch.vmap(decide, in_dims=(None, 0))(torch.ones(3), ONES)
+
+
+def test_weights_are_known_by_the_first_tensor_of_their_first_part():
+    @checked
+    def read(x: Float[Tensor, "*batch position model"], layer: EncoderLayer):
+        return "read"
+
+    norm = Norm(torch.ones(4), torch.ones(4))
+    mlp = MlpWeights(torch.ones(4, 5), torch.ones(5), torch.ones(5, 4), torch.ones(4))
+    layer = EncoderLayer(WEIGHTS, norm, mlp, norm)
+    assert read(torch.ones(2, 7, 4), layer) == "read"
+    with pytest.raises(ValueError, match=r"^x must be \(7, 4\) .* to fit the layer, got \(7, 3\)"):
+        read(torch.ones(7, 3), layer)
+
+    @checked
+    def meet(layer: EncoderLayer, rows: Float[Tensor, "head position channel"]):
+        return "met"
+
+    assert meet(layer, torch.ones(2, 7, 3)) == "met"
+    for shape in ((3, 7, 3), (2, 7, 4)):
+        with pytest.raises(ValueError, match=r"^rows must be \(2, 7, 3\) .* to fit the layer"):
+            meet(layer, torch.ones(shape))

@@ -1,5 +1,6 @@
 """Rotary scores in four parts: the parts sum to the modules of transformers, and only one piece of b_K cancels."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
 from analysis.decomposition.folding import fold_origin
 from analysis.decomposition.rotary_channels import drop_cancelling_bias, split_channels
-from analysis.decomposition.rotary_kernel import distance_kernel, pair_channels, unpair_channels
+from analysis.decomposition.rotary_kernel import Kernel, distance_kernel, pair_channels, unpair_channels
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
@@ -145,3 +146,18 @@ def test_biases_of_a_model_in_single_precision_have_a_kernel():
     due = distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions)
     assert found.amplitude.dtype is torch.float32
     assert torch.allclose(found.amplitude.double(), due.amplitude, atol=1e-6)
+
+
+def test_the_slope_of_slow_frequencies_by_hand():
+    kernel = Kernel(
+        torch.tensor([[3.0, 5.0], [2.0, 0.0]], dtype=torch.float64),
+        torch.tensor([[torch.pi / 6, torch.pi / 2], [-torch.pi / 2, 0.0]], dtype=torch.float64),
+        torch.tensor([0.5, 2.0], dtype=torch.float64),
+        torch.tensor([7.0, 8.0], dtype=torch.float64),
+    )
+    # minus the sum of amplitude times frequency times the sine of the phase
+    assert kernel.slope().tolist() == pytest.approx([-(3 * 0.5 * 0.5 + 5 * 2 * 1), 2 * 0.5])
+    for limit in (1.0, 2.0):  # a frequency at the limit is left out
+        assert kernel.slope(slower_than=limit).tolist() == pytest.approx([-0.75, 1.0])
+    assert kernel.slope(torch.pi, 1.0).tolist() == pytest.approx([-1.5 * math.sin(torch.pi * 2 / 3), 0.0], abs=1e-12)
+    assert kernel.preferred()[1].tolist() == pytest.approx([torch.pi, 0.0])

@@ -348,3 +348,8 @@ def test_refusals_of_the_other_splits():
         shapley_values.shapley(torch.zeros(7, 1, 3))
     with pytest.raises(ValueError, match="-inf"):
         attribution.divergence(torch.tensor([0.0, -math.inf]))
+
+
+def test_the_gap_is_the_largest_over_rows():
+    found = attribution.Attribution(torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.0, -5.0]]), torch.tensor([1.5, 1.0, -1.75]))
+    assert found.gap == 1.0  # sums of 1.5, 2 and -2

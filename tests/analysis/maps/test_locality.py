@@ -122,3 +122,16 @@ def test_the_share_of_positions_by_hand():
     """Between texts 2 and 8 at the two positions, 5 on the mean; means 1 and 4: 4.5, of which 5/2 is left by chance."""
     states = torch.tensor([[0.0, 2.0], [2.0, 6.0]])[..., None]
     assert position_share(states) == pytest.approx(2 / (2 + 5), abs=1e-6)
+
+
+def test_scores_of_several_heads_that_are_the_same_for_every_query():
+    scores = torch.tensor([[0.0, 1.0, 3.0, -1.0], [2.0, 0.0, 0.0, 1.0], [5.0, 4.0, 3.0, 2.0]], dtype=torch.float64)
+    found = causal_attention(scores)
+    assert found.shape == (3, 4, 4)
+    for head in range(3):
+        for query in range(4):
+            powers = scores[head, : query + 1].exp()
+            assert found[head, query, : query + 1].tolist() == pytest.approx((powers / powers.sum()).tolist())
+            assert not found[head, query, query + 1 :].any()
+    whole = torch.stack([scores, scores.flip(-1), scores, scores], -2)  # (head, query, key)
+    torch.testing.assert_close(causal_attention(whole)[:, [0, 2, 3]], found[:, [0, 2, 3]])

@@ -136,3 +136,22 @@ def test_factors_that_require_gradients_give_the_same_values_and_a_gradient():
     torch.testing.assert_close(values, spectra.product_singular_values(A, B), rtol=1e-10, atol=0)
     values.square().sum().backward()
     torch.testing.assert_close(followed.grad, 2 * A @ (B.mT @ B))  # of |A B^T|^2
+
+
+def test_the_norm_is_the_largest_of_three_singular_values():
+    turn = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    W = torch.stack([turn[:, :3] * torch.tensor([2.0, 5.0, 3.0]), turn[:, 1:] * torch.tensor([1.0, 0.5, 0.25])])
+    torch.testing.assert_close(spectra.spectral_norm(W), torch.tensor([5.0, 1.0]).double())
+    torch.testing.assert_close(spectra.singular_values(W)[0], torch.tensor([5.0, 3.0, 2.0]).double())
+
+
+def test_the_error_of_the_gram_route_by_hand():
+    """Of columns (2, 0, 0), (0, 1, 0) and (1, 0), (0, 3) the squares are 5 and 10, and the smallest of 3 and 2 is 2."""
+    A = torch.zeros(3, 3, 2)
+    A[:2, 0, 0], A[:2, 1, 1] = 2.0, 1.0
+    B = torch.tensor([[1.0, 0.0], [0.0, 3.0]]).repeat(3, 1, 1)
+    B[1] *= 2.0**100  # whose square is no number in float32, but one in float64
+    values, error = spectra.by_gram(A, B)
+    torch.testing.assert_close(values, torch.tensor([[3.0, 2.0], [3 * 2.0**100, 2 * 2.0**100], [0.0, 0.0]]).double())
+    assert error[:2].tolist() == pytest.approx([spectra.EPS * 50 / 4] * 2)
+    assert error[2] == torch.inf, "a factor of zeros has no Cholesky factor"

@@ -14,6 +14,7 @@ from analysis.decomposition.terms import score_terms
 from analysis.models import files
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES, REFUSED, expected
+from analysis.models.families.tensors import Tensors
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
@@ -90,6 +91,56 @@ def test_files_hold_the_same(case, tmp_path):
         assert (one is None) == (other is None)
         assert one is None or torch.equal(one, other)
     assert (read.positions is None) != bool(expected.places_of(read.family, read.config))
+
+
+def test_the_names_expected_of_a_layer_are_those_that_it_is_read_from(case, monkeypatch):
+    _, read, _ = case
+    shapes = {}
+
+    def noting(read_tensor):
+        def noted(self, name):
+            tensor = read_tensor(self, name)
+            shapes.update({} if tensor is None else {name: tuple(tensor.shape)})
+            return tensor
+
+        return noted
+
+    for way in ("need", "get"):
+        monkeypatch.setattr(Tensors, way, noting(getattr(Tensors, way)))
+    for number in range(len(read.layers)):
+        shapes.clear()
+        assert read.read_layer(number).model
+        due = expected.layer_tensors(read.family, read.config, number)
+        assert shapes.keys() == due.keys()
+        for name, shape in due.items():
+            known = shape or [None] * len(shapes[name])
+            assert [size for size, axis in zip(shapes[name], known, strict=True) if axis] == [a for a in known if a]
+
+
+def test_queries_and_keys_alone_are_those_of_the_layer(case):
+    _, read, _ = case
+    for number in range(len(read.layers)):
+        part, layer = read.queries_and_keys(number), read.read_layer(number)
+        for name in ("W_Q", "b_Q", "W_K", "b_K"):
+            assert getattr(part, name).equal(getattr(layer, name)), name
+        assert part.scale == layer.scale
+        assert part.normalised == (layer.qk_norm is not None)
+        assert (part.sinks is None) == (layer.sinks is None)
+        assert (part.norm is None) == (layer.norm() is None)
+        if part.norm is not None:
+            assert_same(part.norm, layer.norm())
+        if not read.family.learned:
+            assert repr(part.positions) == repr(layer.positions)
+
+
+def test_what_layers_have_beside_attention_is_in_their_models(case):
+    model, read, _ = case
+    there = {name.removeprefix(read.tensors.prefix): tuple(t.shape) for name, t in model.state_dict().items()}
+    for number in (None, *range(len(read.layers))):
+        due = expected.rest_tensors(read.family, read.config, number)
+        assert bool(due) == (read.family.rest is not None and model.config.model_type in read.family.rest.model_types)
+        for name, shape in due.items():
+            assert there[name] == shape
 
 
 def assert_same(one, other):
@@ -181,6 +232,13 @@ def test_frequencies_that_depend_on_the_text_are_refused():
         ("gpt2", {"n_head": 8}),
         ("albert", {"num_hidden_groups": 1}),
         ("qwen3", {"attention_bias": True}),
+        ("seed_oss", {"attention_bias": False, "attention_out_bias": True}),
+        ("seed_oss", {"attention_bias": True, "attention_out_bias": False}),
+        ("deberta", {"max_relative_positions": 1}),
+        ("deberta-v2", {"norm_rel_ebd": "none"}),
+        ("deberta-v2", {"pos_att_type": None}),
+        ("beit", {"use_relative_position_bias": False}),
+        ("bert", {"is_decoder": True, "is_causal": False}),
     ],
 )
 def test_options_that_change_the_attention_are_followed(model_type, settings):

@@ -1,5 +1,6 @@
 """What a report calls unusual: nothing of a model that was never trained, and what was planted in one."""
 
+import dataclasses
 import json
 import re
 from html import escape
@@ -10,11 +11,11 @@ import torch
 from scipy.stats import t as student
 
 import analysis
-from analysis.maps.gates import GATES
+from analysis.maps.gates import GATES, PATTERNS
 from analysis.reporting import comparison, making
-from analysis.reporting.comparison import HEADS, LAYERS, compare, say_layers, spreads_away
+from analysis.reporting.comparison import HEADS, LAYERS, compare, measure_heads, say_layers, spreads_away
 from analysis.reporting.measurement import Measurement
-from analysis.reporting.observations import OF_HEADS, Observations, draw_repeats, read_repeats
+from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations, draw_repeats, read_repeats
 from analysis.reporting.origin_sections import make_positions
 from analysis.reporting.parameters import late_over_early
 from analysis.reporting.summary import statements
@@ -179,3 +180,95 @@ def test_the_table_of_heads_has_a_row_each():
     assert (row["layer"], row["head"]) == ("2", "0")
     assert float(row["previous"]) > 0.7 > float(row["most previous in a control"])
     assert set(GATES[:3]) <= set(row)
+
+
+def numbered(texts: int = 2) -> Observations:
+    """Return sums over two texts of which every number is another one."""
+    observed = Observations.empty(2, 3)
+    observed.texts = texts
+    for name in ("gates", "heads", "states", "repeats", "ranges"):
+        array = getattr(observed, name)
+        array[:] = np.arange(array.size).reshape(array.shape) ** 1.5
+    return observed
+
+
+def test_what_is_compared_of_layers_and_heads_are_means_over_texts():
+    observed, found = numbered(), measure_heads(numbered())
+    assert list(found) == list(HEADS)
+    for name in OF_HEADS[1:]:
+        assert found[name].tolist() == (observed.heads[..., OF_HEADS.index(name)] / 2).tolist()
+        if name in LAYERS:
+            due = [sum(row) / 6 for row in observed.heads[..., OF_HEADS.index(name)]]
+            assert LAYERS[name].read(observed).tolist() == pytest.approx(due)
+    assert found["sharpness"].tolist() == (1 - observed.heads[..., 0] / 2).tolist()
+    for name in ("induction", "duplicate", "previous on random tokens"):
+        assert found[name].tolist() == observed.repeats[..., OF_REPEATS.index(name)].tolist()
+    for gate in PATTERNS:
+        assert found[gate].tolist() == (observed.gates[..., GATES.index(gate)] / 2).tolist()
+    due = [sum(sum(head[: len(PATTERNS)]) for head in layer) / 3 / 2 for layer in observed.gates]
+    assert LAYERS["gates"].read(observed).tolist() == pytest.approx(due)
+    assert LAYERS["entropy"].read(observed).tolist() == pytest.approx([sum(r) / 6 for r in observed.heads[..., 0]])
+    for name in OF_STATES:
+        assert LAYERS[name].read(observed).tolist() == (observed.states[:, OF_STATES.index(name)] / 2).tolist()
+    assert LAYERS["distances"].read(observed).tolist() == observed.ranges.tolist()
+
+
+def test_spreads_have_the_sign_of_the_side_and_a_floor_and_an_end():
+    rung = np.array([[0.0, 1.0, 5.0, 2.0], [1.0, 1.0, 5.0, 2.0], [5.0, 1.0, 5.0, 2.0]])
+    spread = np.sqrt(7 * 4 / 3)  # the variance of 0, 1 and 5 is 7, and of a fourth from their mean 4/3 as much
+    away = spreads_away(np.array([-4.0, 3.0, 4.0, 9.0]), {"a": rung, "b": rung + 1}, 0.5)
+    assert away.tolist() == pytest.approx([-6 / spread, 2.0, -2.0, 12.0])
+    assert spreads_away(np.array([9.0]), {"a": rung[:, 1:2]}, 1e-9).tolist() == [comparison.FARTHEST]
+
+
+def test_a_comparison_by_hand():
+    own, controls = (
+        numbered(1),
+        {"random": [numbered(1) for _ in range(3)], "permuted": [numbered(1) for _ in range(3)]},
+    )
+    for shift, observed in enumerate(controls["random"]):
+        observed.ranges[:] = [10.0 + shift, 20.0 + shift]
+    for shift, observed in enumerate(controls["permuted"]):
+        observed.ranges[:] = [13.0 + 2 * shift, 17.0 - shift]
+    own.ranges[:] = [20.0, 9.0]
+    found = compare(Measurement({}, [], trained=own, beside=own, controls=controls))
+    distances = found.layers["distances"]
+    assert distances.trained.tolist() == [20.0, 9.0]
+    assert distances.controls["permuted"].tolist() == [[13.0, 17.0], [15.0, 16.0], [17.0, 15.0]]
+    assert distances.beyond.tolist() == [3.0, 6.0]  # above 17, below 15
+    root = np.sqrt(4 / 3)
+    assert distances.spreads.tolist() == pytest.approx([5 / 2 / root, -7 / root])
+    assert distances.least == 0.25
+    assert distances.expected == pytest.approx(0.05 * 2 / found.count)
+    assert found.count == len(HEADS) + sum(len(LAYERS[name].read(own)) for name in found.layers)
+    assert found.heads.trained.tolist() == [float(of.max()) for of in measure_heads(own).values()]
+
+
+def test_what_is_said_of_layers_on_both_sides():
+    controls = {"random": np.array([[0.1, 0.5, 0.5], [0.2, 0.6, 0.6]])}
+    found = comparison.Comparison(
+        trained=np.array([0.9, 0.1, 0.55]),
+        controls=controls,
+        spreads=np.array([8.0, -9.6, 0.0]),
+        beyond=np.array([0.3, 0.4, -0.05]),
+        least=0.05,
+        line=4.0,
+        expected=0.02,
+    )
+    assert found.outside.tolist() == [True, True, False]
+    assert comparison.say_layers(found, comparison.Quantity("the range", read=None, unit="nats")) == (
+        "The range is larger than in all controls in 1 and smaller than in all controls in 1 of 3 layers "
+        "(chance: 0.02), most in layer 1: 0.10 nats, where the nearest control has 0.50 (10 spreads)."
+    )
+    for change in ({"line": 10.0}, {"least": 0.5}):
+        within = dataclasses.replace(found, **change)
+        assert "in no layer" in comparison.say_layers(within, comparison.Quantity("the range", read=None))
+
+
+def test_what_a_model_does_not_have_is_not_counted_among_comparisons():
+    own = seen(0)
+    found = compare(with_controls(own))
+    assert "distances" not in found.layers
+    assert found.count == len(HEADS) + 4 * 6 + 4 * 7  # of six layers; of seven states, before, between and after them
+    own.ranges[:] = 1.0
+    assert compare(with_controls(own)).count == found.count + 6

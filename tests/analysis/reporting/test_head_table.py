@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -142,3 +143,32 @@ def test_shares_add_up_to_the_whole_and_batches_do_not_depend_on_them():
     shares = [head_table.observe_heads(model, read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
     assert [share.texts for share in shares] == [3, 2]
     np.testing.assert_allclose(shares[0].gates + shares[1].gates, whole.gates, atol=1e-12)
+
+
+def test_forms_of_a_table_by_hand():
+    table = head_table.HeadTable(
+        {"sink": np.array([[0.1, 1 / 3, 0.25], [0.9, 0.0, 0.5]]), "rest": np.array([[1.0, 0.2, 0.3], [0.4, 0.5, 0.6]])},
+        texts=2,
+        tokens=1234,
+    )
+    assert table.to_csv() == (
+        "layer,head,sink,rest\n0,0,0.1,1\n0,1,0.333333,0.2\n0,2,0.25,0.3\n1,0,0.9,0.4\n1,1,0,0.5\n1,2,0.5,0.6\n"
+    )
+    assert json.loads(table.to_json())["heads"][1] == {"layer": 0, "head": 1, "sink": 1 / 3, "rest": 0.2}
+    assert (json.loads(table.to_json())["texts"], json.loads(table.to_json())["tokens"]) == (2, 1234)
+    assert repr(table).splitlines() == [
+        "2 layers of 3 heads, 2 texts, 1,234 tokens",
+        "       least  median    most  in layer.head",
+        "sink    0.00    0.29    0.90  1.0",
+        "rest    0.20    0.45    1.00  0.0",
+    ]
+    assert "1 text, " in repr(head_table.HeadTable(table.columns, 1, 5))
+    nothing = head_table.HeadTable({"sink": np.array([[np.nan, 0.5]])}, 1, 5)
+    assert json.loads(nothing.to_json())["heads"][0]["sink"] is None
+
+
+@pytest.mark.parametrize(("most", "due"), [(None, 100), (0, 100), (-1, 100), (1, 1), (99, 99), (101, 100)])
+def test_an_input_is_as_long_as_a_model_has_positions_if_it_says_so(most, due):
+    model = torch.nn.Module()
+    model.config = SimpleNamespace(max_position_embeddings=most)
+    assert head_table.longest_input(model, 100) == due

@@ -185,3 +185,25 @@ def test_each_text_of_a_batch_has_a_range_of_its_own():
     found = anisotropy.cone_index(torch.stack([1e-200 * rows, 1e150 * rows]))
     due = anisotropy.cone_index(rows)
     torch.testing.assert_close(found / torch.tensor([1e-200, 1e150], dtype=torch.float64), torch.stack([due, due]))
+
+
+@pytest.mark.parametrize("name", ["cone_index", "alignment_ratio", "resultant_length", "mean_pairwise_cosine"])
+def test_a_mask_may_differ_from_text_to_text(name):
+    form = getattr(anisotropy, name)
+    rows = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    keep = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 1, 0]]).bool()
+    both = torch.stack([keep, keep.flip(0)])
+    for mask in (keep, both):
+        found = form(rows, mask)
+        for i in range(2):
+            for j in range(3):
+                kept = rows[i, j][mask[j] if mask is keep else mask[i, j]]
+                unit = kept / kept.norm(dim=-1, keepdim=True)
+                n = len(kept)
+                due = {
+                    "cone_index": kept.sum(0).norm(),
+                    "alignment_ratio": kept.sum(0).norm() / kept.norm(dim=-1).sum(),
+                    "resultant_length": unit.mean(0).norm(),
+                    "mean_pairwise_cosine": (unit @ unit.T).triu(1).sum() / (n * (n - 1) / 2),
+                }[name]
+                torch.testing.assert_close(found[i, j], due)

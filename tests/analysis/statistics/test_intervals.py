@@ -58,3 +58,28 @@ def test_bounded_leaves_what_is_possible_alone_and_says_when_there_are_too_few()
 def test_bounded_refuses_what_is_no_share(value, share):
     with pytest.raises(ValueError, match="interval must hold"):
         intervals.bounded(intervals.Interval(value, 0.1, 0.2), 5, share=share)
+
+
+def test_marks_are_turned_round_and_compared_with_all():
+    found = intervals.rotations([4.0, 0.0, 2.0, 2.0], [True, False, False, True])
+    assert found.tolist() == [1.5, 1.0, 0.5, 1.0]  # means of 3, 2, 1 and 2 over the mean of 2
+
+
+def test_one_bound_that_is_missing_is_too_few_texts():
+    for low, high in ((float("nan"), 0.6), (0.4, float("nan"))):
+        assert intervals.Interval(0.5, low, high).format() == "too few texts to tell"
+
+
+def test_levels_and_groups_by_their_formulas():
+    values = [1.0, 2.0, 6.0, 7.0]  # mean 4, variance 26 / 3
+    found = intervals.mean_interval(values, 0.9)
+    half = 2.3533634 * (26 / 3 / 4) ** 0.5  # Student's t of 3 degrees, 95 %
+    assert found == pytest.approx((4.0, 4 - half, 4 + half), rel=1e-5)
+    grouped = intervals.grouped_share_interval([True, False, False, False, False], list("aabbc"), 0.9)
+    assert grouped.value == 0.2
+    assert grouped == pytest.approx(intervals._cautious(0.2, 3, 0.9))
+    # Clopper and Pearson: the chance of so many hits or more, or fewer, is 5 % at either bound
+    shares = intervals.share_interval(1, 3, 0.9)
+    assert 1 - (1 - shares.low) ** 3 == pytest.approx(0.05)
+    assert (1 - shares.high) ** 3 + 3 * shares.high * (1 - shares.high) ** 2 == pytest.approx(0.05)
+    assert intervals._cautious(1 / 3, 3, 0.9) == pytest.approx(shares)

@@ -232,3 +232,21 @@ def test_between_two_sizes_the_critical_value_is_linear_in_one_over_their_root()
     middle = round((2 / (low**-0.5 + high**-0.5)) ** 2)  # where 1 / sqrt(n) is half way
     ends = normality.TABLE[-2:, list(normality.LEVELS).index(0.05)]
     assert normality.critical_value(middle) * normality.scale_of(middle) == pytest.approx(sum(ends) / 2, rel=1e-5)
+
+
+def test_the_table_holds_scaled_quantiles_of_the_simulated_null(monkeypatch):
+    monkeypatch.setattr(normality, "simulate_null", lambda n, draws, generator: torch.linspace(0, 1, draws))
+    found = normality.make_table(draws=101)
+    assert found.shape == (len(normality.SIZES), len(normality.LEVELS))
+    for row, n in zip(found, normality.SIZES, strict=True):
+        due = [(1 - level) * (math.sqrt(n) - 0.01 + 0.85 / math.sqrt(n)) for level in normality.LEVELS]
+        assert row == pytest.approx(due, rel=1e-5)
+
+
+def test_the_null_is_drawn_in_parts_that_add_up(monkeypatch):
+    asked = []
+    monkeypatch.setattr(normality, "lilliefors", lambda rows: asked.append(tuple(rows.shape)) or -rows[:, 0])
+    found = normality.simulate_null(1 << 20, 7, np.random.default_rng(0))
+    assert asked == [(4, 1 << 20), (3, 1 << 20)]
+    assert len(found) == 7
+    assert (found.diff() >= 0).all()

@@ -1,5 +1,6 @@
 """Each layer and head is held to the model's own: one changed weight, option or sign is named where it is."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,8 @@ from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model
-from analysis.surveys.certification import Certified, certify_stack, largest_error, stacks_of
+from analysis.surveys.certification import Certified, Passed, certify_stack, largest_error, layer_errors, stacks_of
+from tests.analysis.tiny import draw, random_layer
 
 LAYER = 1
 """The one that is changed, of two; heads 2 and 3 share its second key."""
@@ -125,3 +127,83 @@ def test_what_is_no_number_is_no_agreement():
     assert (failure["layer"], failure["head"], failure["input"]) == (1, 2, "text")
     assert found.worst("scores", 0)[1:] == (1, 2)
     assert found.worst("scores", 1)[0] == 0
+
+
+def found_by_hand():
+    """Return errors of two layers of three heads, with the first layer's limit half of the second's."""
+    errors = {name: torch.zeros(2, 2, 3).double() for name in ("scores", "attention", "output")}
+    errors |= {name: torch.zeros(2, 2, 1).double() for name in ("sum", "folds")}
+    errors["scores"][0, 0] = torch.tensor([0.5, 3.0, 1.0])
+    errors["scores"][1, 0] = torch.tensor([4.0, 5.0, 0.0])
+    errors["scores"][1, 1] = torch.tensor([0.0, 7.0, 0.0])
+    errors["attention"][0, 1] = torch.tensor([0.75, 0.0, 0.0])
+    errors["sum"][1, 1] = 6.0
+    return Certified("decoder", "float32", errors, [1.0, 2.0])
+
+
+def test_errors_are_held_against_the_limit_of_their_layer():
+    found = found_by_hand()
+    assert found.worst("scores", 0) == (3.0, 0, 1)  # three times its limit; 5 is two and a half times
+    assert found.worst("scores", 1) == (7.0, 1, 1)
+    assert found.worst("sum", 1) == (6.0, 1, 0)
+    assert found.largest().tolist() == [[0.75, 3.0, 1.0], [4.0, 7.0, 0.0]]
+    told = [(f["comparison"], f["input"], f["layer"], f["head"], f["times its limit"]) for f in found.failures()]
+    assert told == [
+        ("scores", "text", 0, 1, 3.0),
+        ("scores", "text", 1, 0, 2.0),
+        ("scores", "text", 1, 1, 2.5),
+        ("scores", "random", 1, 1, 3.5),
+        ("sum", "random", 1, None, 3.0),
+    ]
+    assert {(f["stack"], f["dtype"]) for f in found.failures()} == {("decoder", "float32")}
+
+
+def passed_by(layer, x, before=None):
+    """Return what a plain layer passes, written out head by head."""
+    scores = torch.stack(
+        [(x @ layer.W_Q[h] + layer.b_Q[h]) @ (x @ layer.W_K[h] + layer.b_K[h]).mT / 2 for h in range(layer.heads)], 1
+    )
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+    attention = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    mixed = torch.stack([attention[:, h] @ (x @ layer.W_V[h] + layer.b_V[h]) for h in range(layer.heads)], 1)
+    written = sum(mixed[:, h] @ layer.W_O[h] for h in range(layer.heads)) + layer.b_O
+    by_head = torch.stack([mixed[:, h, -1] @ layer.W_O[h] for h in range(layer.heads)], 1)
+    return Passed(x, scores, attention, mixed, by_head, written, before)
+
+
+def reach_of(x, layer, text, head):
+    queries, keys = x[text] @ layer.W_Q[head] + layer.b_Q[head], x[text] @ layer.W_K[head] + layer.b_K[head]
+    parts = [part[text, head].abs().max() for part in terms.score_terms(x, layer).stack()]
+    return float(max(queries.norm(dim=-1).max() * keys.norm(dim=-1).max() / 2, *parts))
+
+
+def test_errors_are_in_parts_of_what_the_numbers_could_be():
+    layer, x = random_layer(3, 6, 4, causal=True), draw(2, 5, 6)
+    passed = passed_by(layer, x)
+    for error in layer_errors(passed, layer).values():
+        assert error.max() < 1e-13
+
+    def with_added(name, place, size):
+        tensor = getattr(passed, name).clone()
+        tensor[place] += size
+        return layer_errors(replace(passed, **{name: tensor}), layer)
+
+    found = with_added("scores", (1, 2, 4, 3), -0.3)["scores"]
+    assert found[1, 2].item() == pytest.approx(0.3 / reach_of(x, layer, 1, 2))
+    assert found.flatten().sort().values[-2] < 1e-13
+    assert with_added("scores", (1, 2, 3, 4), 9.0)["scores"].max() < 1e-13, "a query sees no later key"
+    assert with_added("attention", (0, 1, 4, 0), 0.2)["attention"][0, 1].item() == pytest.approx(
+        0.2 / max(1.0, reach_of(x, layer, 0, 1))
+    )
+    values = (x[1] @ layer.W_V[0] + layer.b_V[0]).abs().max()
+    assert with_added("mixed", (1, 0, 2, 3), 0.4)["output"][1, 0].item() == pytest.approx((0.4 / values).item())
+    longest = passed.mixed[0, 1, -1].norm() * max(layer.W_O[1][:, m].norm() for m in range(6))
+    found = with_added("by_head", (0, 1, 5), 0.1)["output"]
+    assert found[0, 1].item() == pytest.approx((0.1 / longest).item())
+    updates = torch.stack([passed.attention[:, h] @ (x @ layer.W_V[h] + layer.b_V[h]) @ layer.W_O[h] for h in range(3)])
+    size = updates[:, 1].abs().sum(0).max() + layer.b_O.abs().max()
+    found = with_added("written", (1, 2, 3), 0.6)
+    for name in ("sum", "folds"):
+        assert found[name].shape == (2, 1)
+        assert found[name][1, 0].item() == pytest.approx((0.6 / size).item())
+        assert found[name][0, 0] < 1e-13

@@ -1,9 +1,24 @@
 """Circuits and scores of attention-only models whose answers are known without computing."""
 
+import math
+from dataclasses import replace
+
+import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask
-from analysis.transformer.attention_only import AttentionOnly, positional_qk_circuit, run, score_heads
+from analysis.transformer.attention_only import (
+    AttentionOnly,
+    attention_reading,
+    composition_scores,
+    full_ov_circuit,
+    k_composition,
+    positional_qk_circuit,
+    run,
+    score_heads,
+    top_1_accuracy,
+)
+from tests.analysis.tiny import draw
 
 PLACES = 6
 
@@ -35,3 +50,123 @@ def test_the_circuit_of_positions_by_hand():
     circuit = positional_qk_circuit(one_step_back(sharp=3.0))
     assert circuit.shape == (1, PLACES, PLACES)
     assert torch.equal((circuit[0] * PLACES**0.5).round(), 3 * torch.eye(PLACES).roll(-1, 1))
+
+
+def drawn_model(vocab=5, model=6, length=7, channel=4):
+    """A model of two layers of three heads, every number random."""
+    layers = []
+    for seed, heads in enumerate((3, 3)):
+        shapes = [(heads, model, channel)] * 3 + [(heads, channel, model)] + [(heads, channel)] * 3 + [(model,)]
+        drawn = [draw(*shape, seed=100 * seed + k) for k, shape in enumerate(shapes)]
+        layers.append(AttentionLayer(*drawn, mask=Mask(causal=True)))
+    return AttentionOnly(draw(vocab, model, seed=8), draw(length, model, seed=9), layers, draw(model, vocab, seed=10))
+
+
+TOKENS = torch.tensor([[0, 1, 2, 0, 1, 4], [3, 3, 1, 2, 3, 1]])
+
+
+def causal_map(queries, keys, layer, head):
+    scores = (queries @ layer.W_Q[head] + layer.b_Q[head]) @ (keys @ layer.W_K[head] + layer.b_K[head]).T
+    hidden = torch.ones(len(scores), len(scores), dtype=torch.bool).triu(1)
+    return (scores / 2).masked_fill(hidden, -math.inf).softmax(-1)  # the root of four channels
+
+
+def test_a_run_adds_what_every_head_writes():
+    model = drawn_model()
+    found = run(model, TOKENS)
+    for text, tokens in enumerate(TOKENS):
+        x = model.W_E[tokens] + model.W_P[: len(tokens)]
+        for number, layer in enumerate(model.layers):
+            torch.testing.assert_close(found.streams[number][text], x)
+            update = layer.b_O.expand_as(x)
+            for head in range(layer.heads):
+                attention = causal_map(x, x, layer, head)
+                torch.testing.assert_close(found.attention[number][text, head], attention)
+                update = update + attention @ (x @ layer.W_V[head] + layer.b_V[head]) @ layer.W_O[head]
+            x = x + update
+        torch.testing.assert_close(found.logits[text], x @ model.W_U)
+
+
+def test_circuits_are_products_of_the_matrices_of_their_layer():
+    model, share = drawn_model(), torch.tensor([0.25, 2.0, -1.0], dtype=torch.float64)
+    first, second = model.layers
+    stored = sum(share[h] * model.W_E @ first.W_V[h] @ first.W_O[h] for h in range(3))
+    composed, raised = k_composition(model, share), full_ov_circuit(model)
+    for h in range(3):
+        torch.testing.assert_close(composed[h], model.W_E @ second.W_Q[h] @ (stored @ second.W_K[h]).T / 2)
+        torch.testing.assert_close(raised[h], model.W_E @ second.W_V[h] @ second.W_O[h] @ model.W_U)
+        positional = model.W_P @ second.W_Q[h] @ (model.W_P @ second.W_K[h]).T / 2
+        torch.testing.assert_close(positional_qk_circuit(model, 1)[h], positional)
+    assert positional_qk_circuit(model).shape == (3, 7, 7)
+    assert full_ov_circuit(model, 0).shape == (3, 5, 5)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_queries_and_keys_read_the_streams_they_are_told_to(queries, keys):
+    model = drawn_model()
+    activations = run(model, TOKENS)
+    found = attention_reading(model, activations, queries=queries, keys=keys)
+    for text in range(2):
+        for head in range(3):
+            due = causal_map(activations.streams[queries][text], activations.streams[keys][text], model.layers[1], head)
+            torch.testing.assert_close(found[text, head], due)
+
+
+def test_heads_are_scored_as_means_over_texts():
+    model = drawn_model()
+    activations, found = run(model, TOKENS), score_heads(model, TOKENS)
+    after = [[(3, 1), (4, 2)], [(1, 1), (4, 1), (4, 2), (5, 3)]]  # (query, key that followed the same token before)
+    for number, layer in enumerate(model.layers):
+        for head in range(layer.heads):
+            previous, prefix, copied = [], [], []
+            for text, tokens in enumerate(TOKENS):
+                attention = activations.attention[number][text, head]
+                previous.append(sum(attention[i, i - 1] for i in range(1, 6)) / 5)
+                repeats = {query for query, _ in after[text]}
+                prefix.append(sum(attention[query, key] for query, key in after[text]) / len(repeats))
+                message = activations.streams[number][text] @ layer.W_V[head] @ layer.W_O[head] @ model.W_U
+                above = (message - message.mean(-1, keepdim=True)).clamp(min=0)
+                share = torch.stack([above[key, token] / above[key].sum() for key, token in enumerate(tokens)])
+                copied.append((attention @ share).mean())
+            torch.testing.assert_close(found.previous[number][head], sum(previous) / 2)
+            torch.testing.assert_close(found.prefix[number][head], sum(prefix) / 2)
+            torch.testing.assert_close(found.copying[number][head], sum(copied) / 2)
+
+
+def test_the_largest_score_of_a_row_counts_where_it_lies():
+    scores = torch.tensor([[[1, 9, 0], [5, 2, 9], [0, 4, 1]], [[3, 1, 2], [1, 3, 2], [9, 1, 0]]]).float()
+    largest = {False: [[1, 2, 1], [0, 1, 0]], True: [[0, 0, 1], [0, 1, 0]]}  # with causal, of the keys up to the query
+    for causal, at in largest.items():
+        for offset in range(3):
+            due = [sum(row[i] == i - offset for i in range(offset, 3)) / (3 - offset) for row in at]
+            assert top_1_accuracy(scores, offset, causal=causal).tolist() == pytest.approx(due)
+
+
+def test_composition_is_a_product_over_its_factors():
+    W_O, W = draw(2, 3, 5), draw(4, 5, 6, seed=2)
+    found = composition_scores(W_O, W)
+    for i in range(2):
+        for j in range(4):
+            size = (W_O[i] @ W[j]).square().sum().sqrt()
+            due = size / (W_O[i].square().sum().sqrt() * W[j].square().sum().sqrt())
+            torch.testing.assert_close(found[i, j], due)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_models_that_do_not_fit_are_refused():
+    model = drawn_model()
+    for field, message in (
+        ({"W_P": draw(7, 5)}, r"W_P must be \(position, 6\)"),
+        ({"W_U": draw(5, 6)}, r"W_U must be \(6, 5\)"),
+        ({"W_E": draw(5, 7), "W_P": draw(7, 7), "W_U": draw(7, 5)}, r"width 7 of W_E, got \[6, 6\]"),
+        ({"layers": [replace(model.layers[0], mask=Mask())]}, "layers must be causal"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            replace(model, **field)
+    with pytest.raises(ValueError, match=r"layer must lie in 0\.\.1"):
+        model.layer(2)
+    assert model.layer(1) is model.layers[1]
+    long = torch.zeros(1, 8, dtype=torch.int64)
+    with pytest.raises(ValueError, match="tokens are 8 long, the model has 7 positions"):
+        run(model, long)
+    run(model, long[:, :7])

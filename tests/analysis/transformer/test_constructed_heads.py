@@ -112,3 +112,25 @@ def test_refusals(monkeypatch):
         constructed_heads.previous_token(3, 4, back=4)
     with pytest.raises(ValueError, match="period must"):
         constructed_heads.position_match(3, 4, period=0.0)
+
+
+@pytest.mark.parametrize("back", [1, 3])
+def test_a_query_with_nothing_so_far_back_prefers_no_key(back):
+    layer = constructed_heads.previous_token(3, 5, back, sharpness=200.0)
+    found = constructed_heads.attention_map(layer, torch.tensor([0, 2, 1, 0, 2]))
+    due = torch.full((5, 5), 0.2).double()
+    for query in range(back, 5):
+        due[query] = torch.eye(5)[query - back]
+    torch.testing.assert_close(found, due)
+
+
+def test_scores_of_the_heads_of_positions_by_hand():
+    rows = constructed_heads.embed(torch.tensor([1, 0, 1, 1]), 2)
+    ramp = compute_scores(rows, constructed_heads.position_bias(2, 4, slope=0.5))[0]
+    torch.testing.assert_close(ramp, torch.tensor([-1.5, -1.0, -0.5, 0.0]).double().expand(4, 4))
+    place = torch.arange(4).double()
+    phase = 3 * (2 * torch.pi * (place[:, None] - place) / 5).cos()
+    match = compute_scores(rows, constructed_heads.position_match(2, 4, period=5, sharpness=3.0))[0]
+    torch.testing.assert_close(match, phase)
+    both = compute_scores(rows, constructed_heads.position_both(2, 4, 0.5, 5, 3.0))[0]
+    torch.testing.assert_close(both, phase + ramp)

@@ -10,7 +10,7 @@ import torch
 from analysis.core.attention_layer import Norm
 from analysis.transformer import encoder, mlp
 from analysis.transformer.attention import attend
-from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers
+from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, MlpWeights, Switches, encode, random_layers, run_layer
 
 
 @pytest.fixture
@@ -148,3 +148,63 @@ def test_refusals(stack, monkeypatch):
 def test_no_spread_gives_zero_weights():
     layer = random_layers(1, 2, 8, std=0.0, generator=torch.Generator())[0]
     assert layer.mlp.W_in.abs().max() == 0 == layer.attention.W_Q.abs().max()
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_layer_written_out_with_maps_in_place_of_its_own(batch):
+    heads, width, positions = 2, 8, 5
+    g = torch.Generator().manual_seed(4)
+    layer = random_layers(1, heads, width, generator=g)[0]
+    x = torch.randn(*batch, positions, width, generator=g, dtype=torch.float64)
+    maps = torch.randn(*batch, heads, positions, positions, generator=g, dtype=torch.float64).softmax(-1)
+    found = run_layer(x, layer, patched_attention=maps)
+
+    def normed(rows, norm):
+        return (rows - rows.mean(-1, keepdim=True)) / (rows.var(-1, correction=0, keepdim=True) + norm.eps).sqrt() * (
+            norm.gain
+        ) + norm.bias
+
+    a, m = layer.attention, layer.mlp
+    values = [x @ a.W_V[h] + a.b_V[h] for h in range(heads)]
+    mixed = [maps[..., h, :, :] @ values[h] for h in range(heads)]
+    written = sum(mixed[h] @ a.W_O[h] for h in range(heads)) + a.b_O
+    first = normed(x + written, layer.norm_attention)
+    hidden = torch.nn.functional.gelu(first @ m.W_in + m.b_in) @ m.W_out + m.b_out
+    due = {
+        "x": x,
+        "attention": maps,
+        "values": torch.stack(values, -3),
+        "heads": torch.cat(mixed, -1),
+        "attention_output": written,
+        "before_first": x + written,
+        "first": first,
+        "mlp_output": hidden,
+        "before_second": first + hidden,
+        "second": normed(first + hidden, layer.norm_mlp),
+    }
+    assert due.keys() == vars(found).keys()
+    for name, value in due.items():
+        torch.testing.assert_close(getattr(found, name), value, msg=name)
+    for wrong in (maps[..., :1, :, :], maps[..., 1:, :], maps[..., 1:]):
+        with pytest.raises(ValueError, match=r"patched_attention must be \(2, 5, 5\) for 5 positions"):
+            run_layer(x, layer, patched_attention=wrong)
+
+
+def test_each_switch_takes_its_part_away(stack):
+    layers, x = stack
+    layer = layers[0]
+    bare = run_layer(x, layer, switches=PURE_ATTENTION)
+    assert bare.second.equal(bare.attention_output)
+    without = run_layer(x, layer, switches=replace(ALL_ON, skip=False))
+    assert without.before_first.equal(without.attention_output)
+    assert without.before_second.equal(without.mlp_output)
+    alone = run_layer(x, layer, switches=replace(ALL_ON, mlp=False))
+    assert alone.before_second.equal(alone.first)
+    assert not alone.mlp_output.any()
+    raw = run_layer(x, layer, switches=replace(ALL_ON, norm_attention=False))
+    assert raw.first.equal(x + raw.attention_output)
+    last = run_layer(x, layer, switches=replace(ALL_ON, norm_mlp=False))
+    assert last.second.equal(last.first + last.mlp_output)
+    linear = run_layer(x, layer, switches=replace(ALL_ON, linear=True))
+    m = layer.mlp
+    torch.testing.assert_close(linear.mlp_output, (linear.first @ m.W_in + m.b_in) @ m.W_out + m.b_out)

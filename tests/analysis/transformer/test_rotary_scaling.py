@@ -97,3 +97,15 @@ def test_the_ramp_of_yarn_begins_and_ends_at_whole_indices(rotary, length):
     assert 0.05 < first % 1 < 0.95
     frequencies, _ = library("yarn", rotary.channel, 4 * length, factor=4.0, original_max_position_embeddings=length)
     torch.testing.assert_close(yarn(rotary, 4.0, length).frequencies, frequencies.double(), rtol=1e-5, atol=0)
+
+
+def test_what_was_changed_is_said():
+    before = Rotary(torch.tensor([1.0, 0.01]), 5, "neighbours", 10000.0, "yarn", 1.5)
+    after = change_base(before, 100.0)
+    assert (after.base, after.scaling, after.channel, after.pairing) == (100.0, "default", 5, "neighbours")
+    assert after.frequencies.dtype == torch.float32
+    aware = ntk_aware(before, 3.0)  # four coordinates: the base times 3^(4 / 2)
+    assert (aware.base, aware.scaling) == (pytest.approx(90000.0), "ntk")
+    assert interpolate_positions(before, 4.0).scaling == "linear"
+    assert interpolate_positions(before, 4.0).base == 10000.0
+    assert yarn(before, 4.0, 128).scaling == "yarn"

@@ -48,7 +48,7 @@ def test_the_sentence_names_the_best_distance_and_what_is_lost(fresh):
     assert fresh.inner_text(".play-said").startswith("No key gets more")
     play_pages.slide(fresh, "Distance", 60)
     less = values[best] - values[60]
-    assert f"A key 60 back gets {less:.1f} nats less than one {best} back" in fresh.inner_text(".play-said")
+    assert f"A key 60 back gets {less:.1f} nats less than the key {best} back" in fresh.inner_text(".play-said")
     fresh.get_by_label("the two biases alone", exact=True).check(force=True)
     alone = kernel(fresh, 0)
     assert f"gets {alone.max() - alone[60]:.1f} nats less" in fresh.inner_text(".play-said")

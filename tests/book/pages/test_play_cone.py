@@ -37,7 +37,7 @@ def fresh(visit):
         visit.get_by_label(label, exact=True).check(force=True)
     visit.get_by_label("Text", exact=True).select_option("0")
     play_pages.slide(visit, "Layer", 0)
-    play_pages.slide(visit, "Row", 3)
+    play_pages.slide(visit, "Word", 3)
     visit.get_by_role("button", name="From the side").click()
     return visit
 
@@ -154,7 +154,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     fresh.get_by_label(SHUFFLED, exact=True).check(force=True)
     fresh.get_by_label("Text", exact=True).select_option("2")
     play_pages.slide(fresh, "Layer", 5)
-    play_pages.slide(fresh, "Row", 7)
+    play_pages.slide(fresh, "Word", 7)
     address = fresh.locator(".play-link").evaluate("link => link.href")
     tab = play_pages.Tab(browser)
     page = tab.open(page_file, address[address.index("?") :])

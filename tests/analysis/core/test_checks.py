@@ -1,0 +1,127 @@
+"""The refusals at the door of a function, one by one: what passes, what does not, and what the message says."""
+
+import math
+
+import pytest
+import torch
+
+from analysis.core import checks
+from analysis.core.attention_layer import Norm
+
+NAN, INF = math.nan, math.inf
+
+
+def test_numbers_can_be_looked_at_but_on_meta_and_in_a_batch_of_vmap():
+    seen = []
+
+    def note(rows):
+        seen.append(checks.has_numbers(rows))
+        return rows.sum()
+
+    torch.vmap(note)(torch.ones(2, 3))
+    torch.func.grad(note)(torch.ones(3))  # wrapped, but no batch
+    note(torch.ones(2, device="meta"))
+    note(torch.ones(2))
+    assert seen == [False, True, False, True]
+
+
+def test_a_sum_that_overflows_is_no_entry_that_is_infinite():
+    large = torch.full((4,), 3e38)
+    assert large.sum().isinf()
+    assert checks.all_finite(large)
+    assert checks.all_finite(torch.full((2,), NAN, device="meta"))
+    for entry in (NAN, INF, -INF):
+        assert not checks.all_finite(torch.tensor([1.0, entry, 2.0]))
+
+
+def test_products_reach_the_largest_sizes_times_the_width():
+    left, right = torch.tensor([[-2e19, 1.0]]), torch.tensor([[1.0, 5e18], [0.0, -1e19]])
+    with pytest.raises(ValueError, match=r"x is too large for torch\.float32: products of a and b may reach 4e\+38"):
+        checks.check_products(left, right, "a and b")  # 2 coordinates, each at most 2e19 times 1e19
+    checks.check_products(left[:, :1], right[:, 1:], "a and b")  # 1 coordinate: 2e38
+    checks.check_products(left.double(), right.double(), "a and b")
+    checks.check_products(left, right.to("meta"), "a and b")
+    checks.check_products(left.to("meta"), right, "a and b")
+    checks.check_products(left.requires_grad_(), right[:, :1], "a and b")  # the smaller entries: 4e19
+
+
+def test_a_gradient_is_refused_wherever_it_is_held():
+    asked, plain = torch.zeros(2, requires_grad=True), torch.zeros(2)
+    for held in (asked, [plain, asked], (plain, [asked]), Norm(plain, asked)):
+        with pytest.raises(ValueError, match=r"^rows requires a gradient, .*: give rows\.detach\(\)"):
+            checks.check_detached("rows", held)
+        with torch.no_grad():
+            checks.check_detached("rows", held)
+    for held in (plain, [plain, plain], Norm(plain, plain), None, "rows"):
+        checks.check_detached("rows", held)
+
+
+def test_rows_have_any_axes_before_the_last_one():
+    like = torch.zeros(1)
+    for shape in ((3,), (5, 3), (2, 5, 3)):
+        checks.check_rows("rows", torch.zeros(shape), 3, "the layer", like)
+    for shape, due in (((5, 2), r"\(5, 3\)"), ((3, 4), r"\(3, 3\)"), ((2, 3, 1), r"\(2, 3, 3\)")):
+        with pytest.raises(ValueError, match=rf"rows must be {due} in torch\.float32 .* to fit the layer, got"):
+            checks.check_rows("rows", torch.zeros(shape), 3, "the layer", like)
+    for wrong in (torch.zeros(5, 3, dtype=torch.float64), torch.zeros(5, 3, device="meta")):
+        with pytest.raises(ValueError, match=r"rows must be \(5, 3\) in torch\.float32 on cpu"):
+            checks.check_rows("rows", wrong, 3, "the layer", like)
+    with pytest.raises(ValueError, match="rows must hold real numbers"):
+        checks.check_rows("rows", torch.zeros(3, dtype=torch.complex64), 3, "the layer", like)
+
+
+EVERY = [
+    (lambda t, *axes, **how: checks.check_floating("t", t, *axes, **how), torch.float32),
+    (lambda t, *axes, **how: checks.check_floating("t", t, *axes, **how), torch.float64),
+    (lambda t, *axes, **how: checks.check_tokens("t", t, *axes, **how), torch.int64),
+    (lambda t, *axes, **how: checks.check_tokens("t", t, *axes, **how), torch.uint8),
+    (lambda t, *axes, **how: checks.check_mask("t", t, *axes, **how), torch.bool),
+]
+
+
+@pytest.mark.parametrize(("check", "dtype"), EVERY)
+def test_axes_are_counted(check, dtype):
+    def made(*shape):
+        return torch.zeros(shape, dtype=dtype)
+
+    for shape in ((4, 2), (3, 4, 2)):
+        check(made(*shape), "position", "model")
+    check(made(4, 2), "position", "model", exact=True)
+    for shape, exact, due in (
+        ((2,), False, r"\(\.\.\., position, model\)"),
+        ((2,), True, r"\(position, model\)"),
+        ((3, 4, 2), True, r"\(position, model\)"),
+        ((4, 0), False, r"\(\.\.\., position, model\)"),
+        ((0, 2), True, r"\(position, model\)"),
+    ):
+        with pytest.raises(ValueError, match=rf"t must be .*{due}"):
+            check(made(*shape), "position", "model", exact=exact)
+    for other in {torch.float16, torch.int64, torch.bool, torch.float32} - {dtype}:
+        if (other, dtype) in ((torch.float32, torch.float64), (torch.int64, torch.uint8)):
+            continue
+        with pytest.raises(ValueError, match="t must be"):
+            check(torch.zeros(4, 2, dtype=other), "position", "model")
+
+
+def test_only_the_axes_that_are_named_must_hold_something():
+    checks.check_floating("rows", torch.zeros(0, 4, 2), "position", "model")
+    checks.check_tokens("tokens", torch.zeros(4, dtype=torch.int32))
+    with pytest.raises(ValueError, match="tokens must be"):
+        checks.check_tokens("tokens", torch.zeros(0, 4, dtype=torch.int64))
+    with pytest.raises(ValueError, match="keep must be"):
+        checks.check_mask("keep", torch.zeros(0, 4, dtype=torch.bool), "position")
+
+
+def test_a_vocabulary_begins_at_0_and_ends_before_its_size():
+    checks.check_vocabulary("tokens", torch.tensor([0, 2]), 3)
+    for tokens in ([0, 3], [-1, 2]):
+        with pytest.raises(ValueError, match=rf"tokens must lie in 0\.\.2, got {min(tokens)}\.\.{max(tokens)}"):
+            checks.check_vocabulary("tokens", torch.tensor(tokens), 3)
+
+
+def test_real_numbers_are_finite_and_have_their_axes():
+    checks.check_real("rows", torch.ones(4, 2), "position", "model")
+    with pytest.raises(ValueError, match=r"^rows holds entries that are not finite"):
+        checks.check_real("rows", torch.tensor([1.0, INF]), "model")
+    with pytest.raises(ValueError, match=r"^rows must be \(\.\.\., position, model\)"):
+        checks.check_real("rows", torch.ones(2), "position", "model")
