@@ -1,0 +1,297 @@
+"""What experiments compute of a tiny GPT-2, held to the same computed here from its weights, entry by entry."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.models import checkpoints
+from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.reading import load
+from book.studies.patterns_and_messages import experiments as patterns
+from book.studies.semi_bias import gpt2 as semi_bias
+from book.studies.weighted_mean import experiments as weighted_mean
+from tests.analysis.tiny import GPT2, write_model
+
+CPU = torch.device("cpu")
+HEADS, CHANNEL, WIDTH, LAYERS = 3, 4, 12, 2
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A random GPT-2 of two layers with 20 positions."""
+    folder = tmp_path_factory.mktemp("gpt2") / "tiny"
+    with torch.random.fork_rng():
+        write_model(folder, GPT2 | {"n_positions": 20})
+    return checkpoints.find("tiny", folder=folder)
+
+
+@pytest.fixture
+def gpt2(tiny, monkeypatch):
+    """The tiny model in the place of GPT-2."""
+    monkeypatch.setattr(checkpoints, "find", lambda name: tiny)
+    return load(tiny, dtype=torch.float64)
+
+
+def normed(x, gain, bias, eps):
+    """LayerNorm."""
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain + bias
+
+
+def draw(*shape, seed=0):
+    """Normal numbers."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def causal_scores(x, layer, head):
+    """Scores of one head over one sequence, lower at the keys that lie ahead than anywhere else."""
+    scores = (x @ layer.W_Q[head] + layer.b_Q[head]) @ (x @ layer.W_K[head] + layer.b_K[head]).T / math.sqrt(CHANNEL)
+    return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), scores.min() - 1)
+
+
+def shares_and_self(x, layer, dial):
+    """Of each head: entropy over the logarithm of the keys, and weight on itself, over sequences and rows from 2 on."""
+    shares, itself = [], []
+    for head in range(HEADS):
+        of_head = []
+        for sequence in x:
+            scores = causal_scores(sequence, layer, head)
+            weights = (dial * (scores - scores.amax(1, keepdim=True))).exp().tril()[1:]
+            weights /= weights.sum(1, keepdim=True)
+            entropies = -torch.xlogy(weights, weights).sum(1)
+            of_head.append((entropies / torch.arange(2, len(scores) + 1).log(), weights.diagonal(1)))
+        shares.append(np.mean([share.numpy() for share, _ in of_head]))
+        itself.append(np.mean([weight.numpy() for _, weight in of_head]))
+    return shares, itself
+
+
+def gpt2_inputs(model):
+    """Positions, positions with stand-ins, and noise, after the first norm; and the noise."""
+    p, norm = model.positions, model.norm("attention")
+    noise = draw(3, len(p), WIDTH)
+    return (
+        normed(p, norm.gain, norm.bias, norm.eps)[None],
+        normed(p + p.flatten().std() * noise, norm.gain, norm.bias, norm.eps),
+        normed(0.02 * noise, 1, 0, norm.eps),
+    )
+
+
+def test_the_dial_turns_three_inputs_of_the_first_layer(gpt2, monkeypatch):
+    monkeypatch.setattr(weighted_mean, "DRAWS", 3)
+    monkeypatch.setattr(weighted_mean, "POSITIONS", 20)
+    found = weighted_mean.turn_gpt2(CPU)
+    layer, drawn = gpt2.layers[0].plain(), random_attention_layer(gpt2, 0, dtype=torch.float64)
+    dials = found.array("dials")
+    assert dials[[0, 1, 17, 33]] == pytest.approx([0, 0.01, 1, 100])
+    names = ("positions", "stand_ins", "control")
+    for name, x, weights in zip(names, gpt2_inputs(gpt2), (layer, layer, drawn)):
+        for k in (0, 5, 17, 20):
+            assert found.array(name)[k] == pytest.approx(shares_and_self(x, weights, dials[k])[0], rel=1e-6)
+        assert found.array(f"{name}_self") == pytest.approx(shares_and_self(x, weights, 1)[1], rel=1e-6)
+    assert found.values["positions"].value == 20
+    assert found.values["draws"].value == 3
+    assert found.values["spread"].value == pytest.approx(gpt2.positions.flatten().std().item())
+
+
+def test_the_ladder_of_gpt2_reads_its_first_layer_and_each_control(gpt2, monkeypatch):
+    monkeypatch.setattr(weighted_mean, "DRAWS", 3)
+    monkeypatch.setattr(weighted_mean, "POSITIONS", 15)
+    trained, controls = weighted_mean.of_gpt2(CPU)
+    p, norm = gpt2.positions[:15], gpt2.norm("attention")
+    xs = [normed(x, norm.gain, norm.bias, norm.eps) for x in (p[None], p + p.flatten().std() * draw(3, 15, WIDTH))]
+    layer = gpt2.layers[0].plain()
+    for row, x in zip(trained, xs):
+        assert row == pytest.approx(shares_and_self(x, layer, 1)[0])
+    assert controls.shape == (3, 5, 2, HEADS)
+    for row, x in zip(controls[0, 4], xs):
+        assert row == pytest.approx(
+            shares_and_self(x, random_attention_layer(gpt2, 0, 4, torch.float64), 1)[0], rel=1e-6
+        )
+
+
+def singular(a, b):
+    """Singular values of ``a b^T``, those that can differ from zero."""
+    return torch.linalg.svdvals(a.double() @ b.double().mT)[: a.shape[-1]]
+
+
+def test_spectra_are_those_of_every_head_trained_and_drawn(gpt2, tiny):
+    found = patterns.compute_spectra(CPU).arrays
+    model = load(tiny)
+    networks = {
+        "": [layer.to(torch.float64) for layer in model.plain_layers()],
+        "control_": [random_attention_layer(model, i) for i in range(LAYERS)],
+    }
+    for prefix, layers in networks.items():
+        for i, layer in enumerate(layers):
+            for h in range(HEADS):
+                q, k, v, o = layer.W_Q[h], layer.W_K[h], layer.W_V[h], layer.W_O[h]
+                with_q, with_k = (torch.cat([w, b[h][None]]) for w, b in ((q, layer.b_Q), (k, layer.b_K)))
+                close = {"rtol": 1e-3, "atol": 1e-6}
+                np.testing.assert_allclose(found[f"{prefix}pattern"][i, h], singular(q, k), **close)
+                np.testing.assert_allclose(found[f"{prefix}message"][i, h], singular(v, o.mT), **close)
+                np.testing.assert_allclose(found[f"{prefix}augmented"][i, h], singular(with_q, with_k), **close)
+    for i, layer in enumerate(networks[""]):
+        norm = gpt2.norm("attention", i)
+        for h in range(HEADS):
+            # what the norm puts out: its bias, and its gain times anything whose mean is 0
+            centred = torch.eye(WIDTH, dtype=torch.float64) - 1 / WIDTH
+            root = centred * norm.gain
+            bias_query = norm.bias @ layer.W_Q[h] + layer.b_Q[h]
+            constant = (root @ layer.W_K[h] @ bias_query).norm() / math.sqrt(CHANNEL)
+            varying = (root @ layer.W_K[h] @ layer.W_Q[h].T @ root.T).norm() / math.sqrt(CHANNEL)
+            of_query_bias = (root @ layer.W_K[h] @ layer.b_Q[h]).norm() / math.sqrt(CHANNEL)
+            assert found["constant"][i, h] == pytest.approx(constant.item(), rel=1e-4)
+            assert found["varying"][i, h] == pytest.approx(varying.item(), rel=1e-4)
+            assert found["query_bias"][i, h] == pytest.approx(of_query_bias.item(), rel=1e-4)
+    assert not found["control_constant"].any()
+    assert found["control_varying"].all()
+    assert found["ladder_pattern_rank"].shape == found["ladder_message_rank"].shape == (3, 5, LAYERS, HEADS)
+    for seed in (0, 3):
+        drawn = random_attention_layer(model, 1, seed)
+        for name, pairs in {"pattern": (drawn.W_Q, drawn.W_K), "message": (drawn.W_V, drawn.W_O.mT)}.items():
+            for h in range(HEADS):
+                squares = singular(pairs[0][h], pairs[1][h]).square()
+                rank = (squares.sum().square() / squares.square().sum()).item()
+                assert found[f"ladder_{name}_rank"][0, seed, 1, h] == pytest.approx(rank, rel=1e-4)
+    for h in range(HEADS):  # the entries of the matrices are in another order in the last rung: other ranks, same norms
+        assert found["ladder_pattern_rank"][1, 2, 1, h] == pytest.approx(
+            found["ladder_pattern_rank"][0, 2, 1, h], rel=1e-4
+        )
+    assert not np.allclose(found["ladder_pattern_rank"][2], found["ladder_pattern_rank"][0])
+
+
+def test_rewritings_are_held_to_the_module_at_normed_positions_with_noise(gpt2, monkeypatch):
+    monkeypatch.setattr(patterns, "POSITIONS", 9)
+    read = []
+    monkeypatch.setattr(patterns, "gaps", lambda family, layer, x: read.append((layer, x)) or {"gap": len(read) * 0.5})
+    found = patterns.compute_equality(CPU)
+    p = gpt2.positions[:9]
+    noisy = p + p.flatten().std() * draw(9, WIDTH)
+    assert len(read) == found.values["layers"].value == LAYERS
+    for i, (layer, x) in enumerate(read):
+        norm = gpt2.norm("attention", i)
+        torch.testing.assert_close(x, normed(noisy, norm.gain, norm.bias, norm.eps)[None])
+        torch.testing.assert_close(layer.W_Q, gpt2.layers[i].W_Q)
+    assert found.arrays["gap"].tolist() == [0.5, 1.0]
+    assert found.values["positions"].value == 9
+    assert found.tolerances["gap"] == 1e-6
+
+
+def rank_correlation_with_place(scores):
+    """Spearman's with the order of the keys, where no two scores are alike."""
+    ranks = np.argsort(np.argsort(scores))
+    return np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]
+
+
+def folded_semi_bias(model, i, layer=None, b_Q=None):
+    """The product of each position, with the norm folded in and not divided by its width, with the query bias."""
+    layer, norm = layer or model.layers[i], model.norm("attention", i)
+    p = model.positions
+    centred = p - p.mean(1, keepdim=True)
+    width = (centred.square().mean(1) + norm.eps).sqrt()
+    rows = []
+    for h in range(HEADS):
+        bias = norm.bias @ layer.W_Q[h] + layer.b_Q[h] if b_Q is None else b_Q[h]
+        rows.append(centred * norm.gain @ layer.W_K[h] @ bias / math.sqrt(CHANNEL))
+    return torch.stack(rows), width
+
+
+def test_gpt2s_semi_bias_raw_folded_and_over_the_width(gpt2, tiny):
+    found = semi_bias.measure(tiny, CPU)
+    p, layer = gpt2.positions, gpt2.layers[0]
+    folded, width = folded_semi_bias(gpt2, 0)
+    raw = torch.stack([p @ layer.W_K[h] @ layer.b_Q[h] / math.sqrt(CHANNEL) for h in range(HEADS)])
+    due = {
+        "sigma_p": width,
+        "norm_p": p.square().sum(1).sqrt(),
+        "semi_raw": raw,
+        "semi_folded": folded,
+        "semi_sigma": folded / width,
+        "semi_query_bias": folded_semi_bias(gpt2, 0, b_Q=layer.b_Q)[0],
+    }
+    for name, values in due.items():
+        np.testing.assert_allclose(found.arrays[name], values, rtol=1e-4, atol=1e-6, err_msg=name)
+        assert found.tolerances[name] == pytest.approx(1e-5 * values.abs().max().item(), rel=1e-4)
+    for name in found.arrays:
+        if name.startswith("ladder"):
+            assert found.arrays[name].shape == (3, 5, LAYERS, HEADS)
+    drawn = [[random_attention_layer(gpt2, i, 3, torch.float64) for i in range(LAYERS)]]
+    large = [
+        c.network
+        for c in make_controls(
+            gpt2.plain_layers(),
+            lambda seed: [random_attention_layer(gpt2, i, seed, torch.float64) for i in range(LAYERS)],
+        )
+        if c.rung != "random" and c.seed == 3
+    ]
+    networks = {"effective": gpt2.layers, 0: drawn[0], 1: large[0], 2: large[1]}
+    for where, layers in networks.items():
+        for i, layer in enumerate(layers):
+            scores, width = folded_semi_bias(gpt2, i, layer)
+            scores = (scores / width)[:, :-1].numpy()
+            measured = {
+                "effective_rho": [rank_correlation_with_place(row) for row in scores],
+                "effective_std": scores.std(1, ddof=1),
+                "first_lead": scores[:, 0] - scores[:, 1:].mean(1),
+            }
+            for name, values in measured.items():
+                place = found.arrays[name][i] if where == "effective" else found.arrays[f"ladder_{name}"][where, 3, i]
+                np.testing.assert_allclose(place, values, rtol=1e-3, atol=1e-6, err_msg=name)
+            if where == "effective":
+                beaten = (scores[:, 1:] > scores[:, :1]).sum(1)
+                assert found.arrays["first_beaten_by"][i].tolist() == beaten.tolist()
+
+
+def test_axes_of_gpt2s_positions_and_the_heads_directions_in_them(gpt2, tiny):
+    found = semi_bias.measure(tiny, CPU).arrays
+    p, layer, norm = gpt2.positions, gpt2.layers[0], gpt2.norm("attention", 0)
+    centred = p[:-1] - p[:-1].mean(0)
+    sizes, axes = torch.linalg.eigh(centred.T @ centred)
+    sizes, axes = sizes.flip(0), axes.flip(1)
+    np.testing.assert_allclose(found["pc_share"], sizes / sizes.sum(), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(abs(found["pc_scores"]), (centred @ axes[:, :6]).abs(), rtol=1e-3, atol=1e-5)
+    assert (found["pc_scores"][-100:].sum(0) > -1e-5).all()
+    np.testing.assert_allclose(
+        found["pc_recency"], [rank_correlation_with_place(row) for row in found["pc_scores"].T], rtol=1e-4
+    )
+    bias = [norm.bias @ layer.W_Q[h] + layer.b_Q[h] for h in range(HEADS)]
+    centring = torch.eye(WIDTH, dtype=torch.float64) - 1 / WIDTH
+    directions = torch.stack([centring * norm.gain @ layer.W_K[h] @ bias[h] for h in range(HEADS)])
+    directions /= directions.square().sum(1, keepdim=True).sqrt()
+    np.testing.assert_allclose(found["direction_share"], (directions @ axes[:, :6]).square(), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(found["direction_cosines"], directions @ directions.T, rtol=1e-4, atol=1e-6)
+    drawn = draw(1000, HEADS, CHANNEL, seed=2).numpy()
+    random = np.stack([drawn[:, h] @ (centring * norm.gain @ layer.W_K[h]).T.numpy() for h in range(HEADS)])
+    random /= np.sqrt((random**2).sum(-1, keepdims=True))
+    for k, level in enumerate((50, 95)):
+        for h in range(HEADS):
+            share = (random[h] @ axes[:, 2].numpy()) ** 2
+            assert found["random_share"][k, h] == pytest.approx(np.percentile(share, level), rel=1e-4)
+            for g in range(HEADS):
+                cosine = abs((random[h] * random[g]).sum(-1))
+                assert found["random_cosines"][k, h, g] == pytest.approx(np.percentile(cosine, level), rel=1e-4)
+    assert found["table_limit"][0] == pytest.approx(np.sort(p.abs().flatten())[int(0.995 * 240) - 1])
+    steps = (p[::8] / found["table_limit"][0]).clamp(-1, 1) * 127
+    assert found["table_steps"].tolist() == steps.round().int().tolist()
+
+
+def test_the_null_of_gpt2s_semi_bias_draws_query_biases_as_long_as_the_heads(gpt2, tiny):
+    found = semi_bias.measure(tiny, CPU).arrays
+    layer, norm, p = gpt2.layers[0], gpt2.norm("attention", 0), gpt2.positions
+    observed, width = folded_semi_bias(gpt2, 0)
+    observed = (observed / width).numpy()
+    drawn = draw(1000, HEADS, CHANNEL)
+    for h in range(HEADS):
+        length = (norm.bias @ layer.W_Q[h] + layer.b_Q[h]).norm() / math.sqrt(CHANNEL)
+        keys = (p - p.mean(1, keepdim=True)) / width[:, None] * norm.gain @ layer.W_K[h] / math.sqrt(CHANNEL)
+        scores = (length * drawn[:, h] @ keys.T).numpy()
+        sizes = np.abs([rank_correlation_with_place(row) for row in scores])
+        own = rank_correlation_with_place(observed[h])
+        assert found["rho"][h] == pytest.approx(own, rel=1e-5)
+        assert found["null_quantiles"][:, h] == pytest.approx(np.percentile(sizes, (5, 50, 95)), rel=1e-4)
+        above, not_below = (sizes > abs(own) + 1e-9).mean(), (sizes > abs(own) - 1e-9).mean()  # ranks may be alike
+        assert above - 1e-6 <= found["null_share"][h] <= not_below + 1e-6
+        middle = np.sort(scores.std(1, ddof=1))[499]
+        assert found["spread_ratio"][h] == pytest.approx(observed[h].std(ddof=1) / middle, rel=1e-4)
