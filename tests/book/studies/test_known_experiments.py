@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import checkpoints
+from analysis.models import checkpoints, pretrained
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
+from book.lab.semi_bias_probe import semi_bias_probe
+from book.studies.one_score_four_parts import experiments as one_score
 from book.studies.patterns_and_messages import experiments as patterns
 from book.studies.semi_bias import gpt2 as semi_bias
 from book.studies.weighted_mean import experiments as weighted_mean
@@ -295,3 +297,92 @@ def test_the_null_of_gpt2s_semi_bias_draws_query_biases_as_long_as_the_heads(gpt
         assert above - 1e-6 <= found["null_share"][h] <= not_below + 1e-6
         middle = np.sort(scores.std(1, ddof=1))[499]
         assert found["spread_ratio"][h] == pytest.approx(observed[h].std(ddof=1) / middle, rel=1e-4)
+
+
+def test_the_probe_of_a_training_measures_the_semi_bias_of_every_layer_raw_and_folded(gpt2, tiny):
+    found = semi_bias_probe(0, pretrained.load(tiny, task="lm", dtype=torch.float64))
+    p = gpt2.positions
+    for i, layer in enumerate(gpt2.layers):
+        raw = np.stack([p @ layer.W_K[h] @ layer.b_Q[h] / math.sqrt(CHANNEL) for h in range(HEADS)])
+        folded, width = folded_semi_bias(gpt2, i)
+        for name, scores in {"": raw, "_folded": (folded / width).numpy()}.items():
+            rho = [rank_correlation_with_place(row) for row in scores]
+            np.testing.assert_allclose(found["rank_correlation" + name][i], rho, rtol=1e-6)
+            np.testing.assert_allclose(found["size" + name][i], scores.std(1, ddof=1), rtol=1e-6)
+            if i == 0:
+                np.testing.assert_allclose(found["semi_bias" + name], scores, rtol=1e-6)
+
+
+def test_the_fastest_run_of_each_form_and_length_is_kept(monkeypatch):
+    for name, size in {"MODEL": 12, "HEAD": 3, "CHANNEL": 4, "LENGTHS": (4, 8)}.items():
+        monkeypatch.setattr(patterns, name, size)
+    seconds = iter([5, 4, 3, 6, 4, 1, 7, 7, 2, 3, 9, 9, 9, 9, 9, 8, 7, 8, 8, 8, 9, 9, 6, 9])
+    read = []
+    monkeypatch.setattr(patterns, "_timed", lambda run, x, device: read.append(run(x)) or next(seconds))
+    found = patterns.compute_costs(CPU)
+    assert found.array("seconds").tolist() == [[3, 1], [2, 8], [7, 6]]
+    assert [tuple(y.shape) for y in read] == ([(4, 12)] * 4 + [(8, 12)] * 4) * 3
+    assert next(seconds, None) is None
+    assert found.array("lengths").tolist() == [4, 8]
+    monkeypatch.undo()
+    clock = iter([2.0, 7.0])
+    monkeypatch.setattr(patterns.time, "perf_counter", lambda: next(clock))
+    assert patterns._timed(lambda x: x, None, CPU) == 5.0
+
+
+def with_token(width):
+    """The widths of rows with a token that is as wide as their median, the lower one of two."""
+    return (width.square() + width.sort().values[(len(width) - 1) // 2] ** 2).sqrt()
+
+
+def test_gpt2s_first_layer_is_split_over_positions_aswith_token_as_with_a_token(gpt2, monkeypatch):
+    monkeypatch.setattr(one_score, "POSITIONS", 14)
+    monkeypatch.setattr(one_score, "SHOWN", 5)
+    found = one_score.measure_gpt2(CPU).arrays
+    norm = gpt2.norm("attention")
+    control = 0.02 * draw(20, WIDTH)
+    drawn = random_attention_layer(gpt2, 0, dtype=torch.float64)
+    for prefix, p, layer, gain, bias in (
+        ("", gpt2.positions, gpt2.layers[0].plain(), norm.gain, norm.bias),
+        ("control_", control, drawn, torch.ones(WIDTH).double(), torch.zeros(WIDTH).double()),
+    ):
+        centred = p - p.mean(1, keepdim=True)
+        width = (centred.square().mean(1) + norm.eps).sqrt()
+        x = (centred / with_token(width)[:, None])[:14] * gain + bias
+        whole, parts, *_ = one_score.split_layer([x], layer, True)
+        np.testing.assert_allclose(found[f"{prefix}divergence"], whole, rtol=1e-6)
+        scores = torch.stack([causal_scores(x, layer, h) for h in range(HEADS)])
+        maps = scores.exp().tril() / scores.exp().tril().sum(-1, keepdim=True)
+        distance = one_score.distances(maps, torch.arange(14), causal=True)
+        np.testing.assert_allclose(found[f"{prefix}distance"], distance, rtol=1e-6)
+        assert found[f"{prefix}parts"].shape == parts.shape
+        np.testing.assert_allclose(found[f"{prefix}parts"].sum(1), whole, rtol=1e-6)
+        if not prefix:
+            np.testing.assert_allclose(found["maps"], maps[distance.argmin(0)][:, :5, :5], atol=1e-3)
+
+
+def test_the_factors_of_the_mixer_are_nearest_to_the_scores_of_positions(gpt2):
+    found = semi_bias.compute_mixer(CPU)
+    layer, norm = gpt2.layers[0], gpt2.norm("attention")
+    p = gpt2.positions[:-1]
+    centred = p - p.mean(1, keepdim=True)
+    width = (centred.square().mean(1) + norm.eps).sqrt()
+    np.testing.assert_allclose(found.arrays["sigma"], width, rtol=1e-5)
+    own = folded_semi_bias(gpt2, 0)[0][:, :-1] / width
+    np.testing.assert_allclose(found.arrays["own"], own, rtol=1e-4, atol=1e-6)
+    y = centred / width[:, None] * norm.gain
+    exact = torch.stack([y @ layer.W_Q[h] @ layer.W_K[h].T @ y.T / math.sqrt(CHANNEL) for h in range(HEADS)])
+    left, right = (torch.from_numpy(found.arrays[name]).double() for name in ("left", "right"))
+    product = left @ right.mT  # in half precision, and of a rank that is enough for this head
+    torch.testing.assert_close(product, exact, rtol=0.01, atol=0.01)
+    shrink = width / with_token(width)
+    both = [scores * shrink[:, None] * shrink for scores in (exact, product)]
+    lower = torch.ones(19, 19).tril().bool()
+    assert found.values["score_error"].value == pytest.approx(
+        (both[0] - both[1])[:, lower].abs().max().item(), rel=1e-4
+    )
+    maps = [
+        torch.where(lower, scores + (own * shrink)[:, None], torch.tensor(-1e9).double()).softmax(-1) for scores in both
+    ]
+    variation = (maps[0] - maps[1]).abs().sum(-1).max().item() / 2
+    assert found.values["total_variation"].value == pytest.approx(variation, rel=1e-4)
