@@ -113,6 +113,41 @@ def test_blocks_are_coupled_by_the_two_halves_of_the_layer(in_order, monkeypatch
         torch.testing.assert_close(coupled[2 * k + 1], torch.stack([passed.first[k], passed.second[k]]))
 
 
+def test_the_maps_whose_coupling_is_measured_lead_from_station_to_station(in_order, monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    (drawn,) = random_layers(1, 2, 8, generator=generator)
+    for bias in (drawn.attention.b_O, drawn.norm_attention.bias, drawn.norm_mlp.bias):
+        bias[:] = torch.randn(8, generator=generator, dtype=torch.float64)
+    passed = run_layer(torch.randn(6, 8, generator=generator, dtype=torch.float64), drawn)
+    found = []
+
+    def block_coupling(function, at, heads):
+        found.append((at[0], function(at[0])))
+        return torch.eye(heads).double() * len(found)
+
+    monkeypatch.setattr(minilm.block_mixing, "block_coupling", block_coupling)
+    monkeypatch.setattr(minilm, "POINTS", 2)
+    rows = {"x": passed.x, "heads": passed.heads, "first": passed.first}
+    assert minilm._couple(rows, drawn, torch.Generator())[:, 0, 0].tolist() == pytest.approx([0.5] * 7)
+    for k in range(2):
+        x, y, z = passed.x[k], passed.heads[k], passed.first[k]
+        added = passed.mlp_output[k]
+        norm = drawn.norm_attention
+        centred = (x + y) - (x + y).mean()
+        due = {
+            "skip": (y, x + y),
+            "LN": (y, centred / (centred.square().mean() + norm.eps).sqrt() * norm.gain + norm.bias),
+            "W_O": (y, passed.before_first[k]),
+            "W_O and LN": (y, z),
+            "MLP": (z, added),
+            "MLP and skip": (z, z + added),
+            "MLP, skip and LN": (z, passed.second[k]),
+        }
+        for name, pair in due.items():
+            read, written = found[7 * k + minilm.COUPLINGS.index(name)]
+            torch.testing.assert_close(torch.stack([read, written]), torch.stack(pair))
+
+
 def test_every_third_text_is_held_out_and_another_chooses_the_ridge(in_order, monkeypatch):
     """Eleven texts of one row, which is the number of the text; predictions are nearest to 0.1."""
     texts = torch.arange(11.0).double()[:, None].expand(11, 2)
