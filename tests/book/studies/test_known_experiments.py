@@ -386,3 +386,47 @@ def test_the_factors_of_the_mixer_are_nearest_to_the_scores_of_positions(gpt2):
     ]
     variation = (maps[0] - maps[1]).abs().sum(-1).max().item() / 2
     assert found.values["total_variation"].value == pytest.approx(variation, rel=1e-4)
+
+
+def test_positions_alone_are_near_or_far_at_three_widths_of_a_token(gpt2, tiny):
+    found = semi_bias.measure(tiny, CPU).arrays
+    layer, norm, p = gpt2.layers[0], gpt2.norm("attention", 0), gpt2.positions
+    rows = (p - p.mean(1, keepdim=True)) * norm.gain
+    product, sigma = folded_semi_bias(gpt2, 0)
+    middle = sigma.sort().values[9]
+    reaches, first = (3, 5), 5
+    for k, times in enumerate((0.0, 1.0, 2.0)):
+        width = (sigma.square() + (times * middle).square()).sqrt()
+        y = rows / width[:, None]
+        for h in range(HEADS):
+            own = (product[h] / width).expand(20, 20)
+            both = y @ layer.W_Q[h] @ layer.W_K[h].T @ y.T / math.sqrt(CHANNEL)
+            for part, scores in enumerate((own, both, own + both)):
+                weights = (scores - scores.amax()).exp().tril()
+                weights /= weights.sum(1, keepdim=True)
+                for r, reach in enumerate(reaches):
+                    mass = np.mean([weights[i, i - reach + 1 : i + 1].sum() for i in range(first, 20)])
+                    assert found["mass"][k, r, part, h] == pytest.approx(mass, rel=1e-4)
+                if times == 1:
+                    back = torch.arange(20) - weights.argmax(1)
+                    assert found["peak"][part, h].tolist() == back.tolist()
+    uniform = [np.mean([reach / (i + 1) for i in range(first, 20)]) for reach in reaches]
+    assert found["uniform"].tolist() == pytest.approx(uniform)
+
+
+def test_the_axes_of_a_table_end_positive_in_the_mean_of_the_last_hundred_positions():
+    steps = torch.arange(260.0).double()
+    p = torch.stack([(steps < 158) * 1.0, torch.zeros(260), *(torch.zeros(6, 260))], 1).double()
+    p[:, 1:] = draw(260, 7) / 1e3
+    p[-1] = 50
+    p[8, 3], p[16, 3] = -20, 20  # beyond the largest step
+    found = semi_bias._table(p)
+    assert found["table_steps"][1:3, 3].tolist() == [-127, 127]
+    p[8, 3] = p[16, 3] = 0
+    scores = semi_bias._table(p)["pc_scores"]
+    assert (scores[-100:].sum(0) >= 0).all()
+    assert scores[:150, 0].max() < 0 < scores[160:, 0].min()  # most positions, but not the last ones, are on one side
+
+
+def test_near_is_a_quarter_of_a_context_and_at_most_fifty_keys():
+    assert [semi_bias.near(positions) for positions in (1, 4, 11, 199, 200, 204, 1024)] == [1, 1, 2, 49, 50, 50, 50]

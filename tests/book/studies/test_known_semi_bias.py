@@ -314,6 +314,17 @@ def test_factors_of_a_first_layer_become_the_weights_of_one_query(monkeypatch):
     assert ramped.weights["ramp and circle"].tolist() == pytest.approx([0.4, 0.2, 0.4])
 
 
+def test_a_position_that_is_wider_than_its_token_keeps_more_of_its_score(monkeypatch):
+    monkeypatch.setattr(gpt2, "HEAD", 0)
+    monkeypatch.setattr(gpt2, "QUERY", 2)
+    width = np.array([3.0, 4, 8, 4, 10])  # of their median 4 are the tokens
+    kept = np.array([3 / 5, 4 / 32**0.5, 8 / 80**0.5])
+    left, right = np.ones((1, 5, 1)), np.array([[[1.0], [2.0], [-1.0], [7.0], [7.0]]])
+    found = gpt2.mixtures(record(sigma=width, left=left, right=right, own=np.zeros((1, 5)), curve=np.zeros((5, 3))))
+    weights = np.exp(np.array([1, 2, -1]) * kept * kept[2])
+    assert found.weights["circle alone"].tolist() == pytest.approx((weights / weights.sum()).tolist())
+
+
 def test_principal_axes_of_a_curve_end_positive():
     points = torch.stack([-torch.arange(120.0), (torch.arange(120.0) % 2) / 10], 1).double()
     found = gpt2.curve(torch.cat([points, 0 * points], 1))
