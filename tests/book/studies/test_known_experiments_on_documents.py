@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import RUNGS, SEEDS, make_controls
@@ -17,13 +18,16 @@ from book.studies.bert_rank import controls as rank
 from book.studies.bert_similarity import controls as similarity
 from book.studies.bert_stream import controls as stream
 from book.studies.one_score_four_parts import experiments as one_score
+from book.studies.semi_bias import first_layer
 from book.studies.shared import documents
 from book.studies.shared.documents import CONTROLS, LADDER
-from book.studies.text_and_code import classifier
+from book.studies.streaming_capture import cost
+from book.studies.text_and_code import classifier, survey
 from book.studies.variant_classifier import sequence
 from book.studies.weighted_mean import experiments as weighted_mean
 from book.studies.weighted_mean import sentence
-from tests.book.studies.known import plain
+from tests.analysis.tiny import random_layer
+from tests.book.studies.known import no_norm, plain
 from tests.book.studies.test_known_experiments_of_bert import CHANNEL, HEADS, LAYERS, TEXTS, tiny  # noqa: F401
 
 CPU = torch.device("cpu")
@@ -258,3 +262,61 @@ def test_rows_of_a_sequence_grow_over_what_they_were(monkeypatch):
     assert found["sums"].tolist() == [1, 4]
     assert found["total"].tolist() == [0]
     assert found["maps"].shape[0] == 2
+
+
+def test_the_passage_is_the_first_test_sequence_of_its_class_and_the_trained_networks_tokens(monkeypatch):
+    genes = [SimpleNamespace(label=label) for label in (sequence.CLASS, "other", sequence.CLASS, sequence.CLASS)]
+    data = SimpleNamespace(genes=genes, parts=SimpleNamespace(test=[1, 2, 3]))
+    data.encode = lambda some, positions, device: (some, positions, device)
+    run = SimpleNamespace(data=data, model="trained model", control=lambda: "random model")
+    passed = lambda model, coded: (f"stations of {model}", f"tokens of {model}")  # noqa: E731
+    monkeypatch.setattr(sequence.variant_measures, "pass_all", passed)
+    found = sequence.pass_example(run, CPU)
+    assert found.gene is genes[2]
+    assert found.coded == ([genes[2]], sequence.dna_classifier.POSITIONS, CPU)
+    assert found.stations == {"trained": "stations of trained model", "control": "stations of random model"}
+    assert found.keep == "tokens of trained model"
+    assert found.models == {"trained": "trained model", "control": "random model"}
+
+
+def test_errors_of_the_rewriting_are_the_largest_over_the_largest_entry():
+    layer = random_layer(causal=True)
+    g = torch.Generator().manual_seed(5)
+    e, p = torch.randn(2, 7, 12, generator=g, dtype=torch.float64) / 4
+    found = first_layer.equality(e, p, layer, no_norm(12, 1e-5))
+    for name in ("attention", "output", "four_terms", "two_terms", "six_terms", "value_folded", "no_key_bias"):
+        assert found[name] < 1e-9
+    x = (e + p) - (e + p).mean(1, keepdim=True)
+    x /= (x.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    outputs = []
+    for b_Q in (layer.b_Q, 0 * layer.b_Q):
+        total = layer.b_O.clone()
+        for h in range(3):
+            scores = (x @ layer.W_Q[h] + b_Q[h]) @ (x @ layer.W_K[h] + layer.b_K[h]).T / 2
+            weights = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(1)
+            total = total + weights @ (x @ layer.W_V[h] + layer.b_V[h]) @ layer.W_O[h]
+        outputs.append(total)
+    error = (outputs[1] - outputs[0]).abs().max() / outputs[0].abs().max()
+    assert found["no_query_bias"] == pytest.approx(error.item())
+
+
+def test_a_call_is_timed_with_its_result(monkeypatch):
+    clock = iter([3.0, 7.5])
+    monkeypatch.setattr(cost.time, "process_time", lambda: next(clock))
+    assert cost._clock(lambda a, b: a - b, 5, 3) == (4.5, 2)
+
+
+def test_a_padded_sequence_runs_through_three_layers_as_in_the_network():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = BertConfig(
+            num_hidden_layers=3, num_attention_heads=2, hidden_size=8, intermediate_size=8, vocab_size=20
+        )
+        model = BertModel(config).eval()
+    ids, mask = torch.tensor([[3, 4, 5, 6, 0, 0]]), torch.tensor([[1, 1, 1, 1, 0, 0]])
+    with torch.no_grad():
+        states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    found = survey.run(model, ids, mask)
+    assert found.keep.tolist() == [True] * 4 + [False] * 2
+    for x, due in zip(found.states, states, strict=True):
+        torch.testing.assert_close(x[:4], due[0, :4])

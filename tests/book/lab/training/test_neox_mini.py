@@ -28,6 +28,15 @@ def trained(small, tmp_path_factory):
     return out, card
 
 
+def test_a_variant_is_described_by_what_it_turns():
+    told = {name: neox_mini._describe(variant) for name, variant in neox_mini.VARIANTS.items()}
+    for name, variant in neox_mini.VARIANTS.items():
+        assert ("all coordinates" in told[name]) == (variant.rotary == 1)
+        assert ("25% of the coordinates" in told[name]) == (variant.rotary == 0.25)
+        assert ("no biases anywhere" in told[name]) == (not variant.biases)
+        assert ("stand side by side" in told[name]) == variant.parallel
+
+
 def test_the_probe_reads_biases_means_and_losses_of_every_layer(small):
     """Of a model whose parameters are all random: what the LayerNorm's bias makes of a weight is added to the bias."""
     with torch.random.fork_rng(), torch.no_grad():
