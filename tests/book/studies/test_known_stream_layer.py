@@ -76,10 +76,12 @@ def test_interactions_are_over_the_effect_of_one_block(in_order, monkeypatch):
     x = torch.cat([torch.full((3, 2), FAR), torch.full((3, 2), 3 * FAR)]).double()
     monkeypatch.setattr(minilm.block_mixing, "interaction", lambda *_: torch.full((3, 1), 50.0))
     monkeypatch.setattr(minilm.block_mixing, "additive_share", lambda function, rows, heads, generator: len(rows))
-    monkeypatch.setattr(minilm, "fit_ridge", lambda x, y, new, ridge: new)
+    monkeypatch.setattr(minilm, "fit_ridge", lambda x, y, new, ridge: new / 2)
     layer_of_two = encoder_layer(mlp(size=2))
     found = minilm._measure_mlp({"first": x, "mlp_output": x}, layer_of_two, torch.Generator())
     assert found["interaction"] == pytest.approx(0.25)
+    # half of 100, 300 and 300 is predicted: squares of 50, 150 and 150 beside those of 400/3, 200/3 and 200/3
+    assert found["linear"] == pytest.approx(1 - 57 / 32)
     assert (found["additive"], found["least_singular"]) == (6, pytest.approx(1))
     monkeypatch.setattr(controls, "SAMPLES", 6)
     monkeypatch.setattr(controls, "additive_share", lambda function, rows, heads, generator: len(rows))
