@@ -365,3 +365,16 @@ def test_the_text_says_what_was_measured():
     assert [found[f"skew_{name}"] for name in skew] == [f"{k / 100:.2f}" for k in range(1, 9)]
     assert (found["skew_last_content"], found["skew_last_symmetric"]) == ("0.04", "0.10")
     assert (found["negative_trained"], found["negative_control"]) == ("12 %", "50 %")
+
+
+def test_a_model_and_its_control_read_the_same_texts_and_the_first_is_shown(monkeypatch):
+    monkeypatch.setattr(networks.texts_at_hand, "passages", lambda count, source: [f"{source} one", f"{source} two"])
+    monkeypatch.setattr(networks.extraction, "observe", lambda *given: given)
+    found = networks.observe_models(SimpleNamespace(model="minilm", texts="number", device="cpu"))
+    (network, tokenizer, texts, longest), (control, *same) = found.trained, found.control
+    assert tokenizer.decode(found.tokens[0]) == "[CLS] number one [SEP]"
+    assert (texts, longest) == (["number one", "number two"], networks.LONGEST)
+    assert same == [tokenizer, texts, longest]
+    assert network is found.network
+    ours, drawn = (each.state_dict()["encoder.layer.0.attention.self.query.weight"] for each in (network, control))
+    assert not torch.equal(ours, drawn)
