@@ -45,7 +45,8 @@ def test_maps_that_swap_blocks_are_off_the_diagonal(in_order):
     heads = SWAP.reshape(2, 2, 4)
     swapping = encoder_layer(mlp(b_in=FAR, W_out=2 * SWAP, b_out=-2 * FAR))
     swapping = replace(swapping, attention=replace(plain(4, 2, W_Q=torch.zeros(4, 2)), W_O=heads))
-    read = {"x": 0 * row + 2 * FAR, "heads": row - 2 * FAR, "first": row}  # so far below 0 the MLP would be silent
+    # what the heads write is constant, and so far below 0 that the MLP would be silent: the row comes from x
+    read = {"x": row + 2 * FAR, "heads": 0 * row - 2 * FAR, "first": row}
     found = minilm._couple(read, swapping, torch.Generator())
     apart, crossed, mixed = [[0.5, 0], [0, 0.5]], [[0, 0.5], [0.5, 0]], [[0.25, 0.25], [0.25, 0.25]]
     due = {"skip": apart, "LN": mixed, "W_O": crossed, "W_O and LN": mixed, "MLP": crossed}
