@@ -121,6 +121,23 @@ def test_the_dial_at_one_is_the_model_as_it_is(monkeypatch):
     assert found.control_varying.tolist() == [0.01, 0.02]
 
 
+def test_positions_are_given_to_the_first_layer_and_to_its_controls(monkeypatch):
+    """The first layer attends to all alike, which is the full entropy; the second prefers rows that are like its own."""
+    layers = [plain(2, causal=True), plain(2, causal=True, W_Q=EYE, W_K=EYE)]
+    places = torch.arange(12).double().reshape(6, 2).sin() * 5
+    model = SimpleNamespace(positions=places, norm=lambda _: None, layers=layers)
+    monkeypatch.setattr(experiments.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(experiments, "load", lambda name, dtype: model)
+    monkeypatch.setattr(experiments, "apply_norm", lambda x, norm: x)
+    monkeypatch.setattr(experiments, "random_attention_layer", lambda model, number, seed, dtype: model.layers[number])
+    monkeypatch.setattr(experiments, "make_controls", lambda trained, draw: [trained, draw(3), layers[1]])
+    monkeypatch.setattr(experiments, "measure_controls", lambda networks, measure: [measure(each) for each in networks])
+    found, (same, drawn, second) = experiments.of_gpt2(torch.device("cpu"))
+    for shares in (found, same, drawn):
+        assert shares.tolist() == [[pytest.approx(1)], [pytest.approx(1)]]
+    assert second.max() < 0.9
+
+
 def test_entropies_of_networks_are_at_a_dial_of_one(monkeypatch):
     monkeypatch.setattr(experiments.checkpoints, "find", lambda name: name)
     monkeypatch.setattr(experiments.pretrained, "load", lambda name, control_seed=None, **_: (name, control_seed))
