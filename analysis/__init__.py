@@ -5,6 +5,7 @@ groups. A name is imported when it is first asked for, so ``import analysis`` ne
 ``transformers``. To begin with::
 
     load, find, layer_inputs          read a model; run it and keep what a layer reads
+    pretrained                        whole models and their tokenizers: pretrained.load, pretrained.tokenizer
     attend, compute_scores            what a layer computes
     score_terms, score_parts          a score in its parts, of a layer and of a model
     semi_bias, fold_norm              what a head prefers whatever the query is; the norm in the weights
@@ -13,8 +14,6 @@ groups. A name is imported when it is first asked for, so ``import analysis`` ne
     census, report                    every head of a model on texts: a table, a page
     make_controls                     the same model with random weights
     draw_maps, draw_scores            figures of matplotlib
-
-Whole models and their tokenizers come from ``analysis.models.pretrained``.
 """
 
 from functools import cache

@@ -3,6 +3,7 @@
 # Read a model, or one layer of it
 from analysis.models.reading import load as load, Model as Model
 from analysis.models.checkpoints import find as find, NotFound as NotFound
+from analysis.models import pretrained as pretrained
 from analysis.models.controls import (
     make_controls as make_controls,
     permute_entries as permute_entries,

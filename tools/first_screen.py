@@ -1,4 +1,4 @@
-"""Draw what README shows first: ``python -m tools.first_screen`` writes an animation and badges into book/assets.
+"""Draw what README shows: ``python -m tools.first_screen`` writes an animation, badges and figures into book/assets.
 
 The animation is of GPT-2's first layer, which comes with the package: what a head does when biases are taken from it.
 All of its pictures are computed; an SVG moves without a script, and stands still for who asked for less motion.
@@ -19,6 +19,7 @@ from matplotlib.colors import to_hex
 
 from analysis import apply_norm, attend, load
 from analysis.core.files import write_atomically
+from tools import findings
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "book" / "assets"
@@ -179,5 +180,5 @@ def badges() -> Mapping[str, str]:
 
 
 if __name__ == "__main__":
-    for file, drawing in {"bias-taken-away.svg": animate(), **badges()}.items():
+    for file, drawing in {"bias-taken-away.svg": animate(), **badges(), **findings.draw()}.items():
         write_atomically(PLACE / file, drawing)

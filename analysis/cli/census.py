@@ -30,7 +30,8 @@ DEVICE_MAPS = ("auto", "balanced", "sequential")
 
 def add_arguments(parser):
     """Take the model, the texts, how it runs and where to write."""
-    parser.add_argument("--model", default="minilm", help="a name that `list` shows, a folder, or a hub name")
+    parser.add_argument("named", nargs="?", metavar="MODEL", help="a name that `list` shows, a folder, or a hub name")
+    parser.add_argument("--model", help="the same; default: minilm")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
     parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument("--longest", type=int, metavar="TOKENS", default=128, help="of a text (default: 128)")
@@ -84,6 +85,17 @@ def count_processes() -> Processes:
 
 def _is_port(text: str) -> bool:
     return bool(re.fullmatch(r"\d{1,5}", text)) and 1 <= int(text) <= 65535
+
+
+def name_model(named: str | None, model: str | None) -> str:
+    """Return the model's name, which may stand by itself or behind --model.
+
+    >>> name_model("a", None), name_model(None, "b"), name_model(None, None)
+    ('a', 'b', 'minilm')
+    """
+    if named is not None and model is not None:
+        raise ValueError(f"MODEL is given twice: {named} and --model {model}")
+    return next((name for name in (named, model) if name is not None), "minilm")
 
 
 def find_model(name: str) -> Checkpoint:
@@ -153,7 +165,7 @@ def run(arguments) -> int:
     if where.type == "cuda" and processes.world > 1:
         where = device.choose(f"cuda:{processes.local_rank}")
     passages = texts.passages(count=arguments.count, source=arguments.texts)
-    checkpoint = find_model(arguments.model)
+    checkpoint = find_model(name_model(arguments.named, arguments.model))
     name = name_record(checkpoint, arguments.control, arguments.name)
     folder = arguments.folder or RUNS / name
     files = [f"{name}.csv", f"{name}.json"]

@@ -203,7 +203,12 @@ def find(
         if checkpoint is not None:
             return _check_files(checkpoint)
     if spec.stand_in and "bundled" in order:
-        stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
+        try:
+            stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
+        except NotFound as error:
+            raise NotFound(
+                f"{name!r} is in none of {', '.join(order)}, and nothing stands in for it: {error}"
+            ) from None
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
     help = f"make it with {spec.command}, then " if spec.command else ""
     if spec.package and "bundled" in order:

@@ -106,7 +106,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
 
 
 def load(
-    checkpoint: Checkpoint,
+    checkpoint: str | Path | Checkpoint,
     *,
     control_seed: int | None = None,
     task: str = "base",
@@ -121,6 +121,8 @@ def load(
 
     Parameters
     ----------
+    checkpoint
+        A name or folder as `checkpoints.find` takes it, or what that found.
     control_seed
         An integer gives the control: the same configuration, randomly initialised with this seed.
     task
@@ -158,9 +160,10 @@ def load(
 
     Examples
     --------
-    >>> type(load(checkpoints.find("gpt2-mini"), task="lm")).__name__
+    >>> type(load("gpt2-mini", task="lm")).__name__
     'GPT2LMHeadModel'
     """
+    checkpoint = _find(checkpoint)
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
@@ -341,8 +344,17 @@ def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
         )
 
 
-def tokenizer(checkpoint: Checkpoint):
+def _find(source: str | Path | Checkpoint) -> Checkpoint:
+    return source if isinstance(source, Checkpoint) else checkpoints.find(str(source))
+
+
+def tokenizer(checkpoint: str | Path | Checkpoint):
     """Load the tokenizer that lies in the model's folder.
+
+    Parameters
+    ----------
+    checkpoint
+        A name or folder as `checkpoints.find` takes it, or what that found.
 
     Raises
     ------
@@ -355,9 +367,10 @@ def tokenizer(checkpoint: Checkpoint):
 
     Examples
     --------
-    >>> len(tokenizer(checkpoints.find("gpt2-mini")))
+    >>> len(tokenizer("gpt2-mini"))
     2048
     """
+    checkpoint = _find(checkpoint)
     configuration = library_configuration(checkpoint)
     rows = getattr(configuration, "vocab_size", None)
     if not isinstance(rows, int):

@@ -177,7 +177,7 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
         globals().update(before_maps)
 
 
-def in_style(draw: Callable[Given, Drawn]) -> Callable[..., Drawn]:
+def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
     """Let a figure function draw under the style sheet, or, where ``ax`` is given, under its caller's settings.
 
     Either way matplotlib's settings are afterwards what they were. The function takes ``colours=`` and ``cmap=`` as
@@ -186,18 +186,11 @@ def in_style(draw: Callable[Given, Drawn]) -> Callable[..., Drawn]:
     own = inspect.signature(draw).parameters
 
     @functools.wraps(draw)
-    def drawn(*args, **kwargs) -> Drawn:
+    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
         other = {name: kwargs.pop(name, None) for name in ("colours", "cmap") if name not in own}
-        with matplotlib.rc_context(), recoloured(**other):
+        with matplotlib.rc_context(), recoloured(**other):  # type: ignore[arg-type]
             return draw(*args, **kwargs)
 
-    kinds = {"colours": Mapping[str, str] | None, "cmap": str | None}
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in kinds.items()
-        if name not in own
-    ]
-    drawn.__signature__ = inspect.signature(draw).replace(parameters=[*own.values(), *added])  # type: ignore[attr-defined]
     return drawn
 
 

@@ -33,17 +33,17 @@ SHOWN = 10
 OF_ONE_KIND = 3
 """How many of them at most for one and the same reason."""
 GATES_IN_WORDS = {
-    "directional": "every query to the same keys",
-    "open": "each query to itself",
-    "backward": "a fixed distance back",
-    "forward": "a fixed distance ahead",
-    "cluster": "a block of queries to a block of keys",
-    "instance": "single queries to single keys",
-    "inverse directional": "one query to several keys",
+    "directional": "attention of every query to the same keys",
+    "open": "attention of each query to itself",
+    "backward": "attention a fixed distance back",
+    "forward": "attention a fixed distance ahead",
+    "cluster": "attention of a block of queries to a block of keys",
+    "instance": "attention of single queries to single keys",
+    "inverse directional": "attention of one query to several keys",
 }
 HEADS = {
     "sharpness": "sharp rows (1 - relative entropy)",
-    "sink": "weight on one key",
+    "sink": "weight on one key (the attention sink)",
     "sink with values": "weight times value on one key",
     "previous": "attention to the position before",
     "next": "attention to the position after",
@@ -51,7 +51,7 @@ HEADS = {
     "induction": "induction: attention to what followed the same token",
     "duplicate": "attention to the same token's earlier place",
     "previous on random tokens": "attention to the position before, on random tokens",
-    **{gate: f"the gate '{gate}' ({GATES_IN_WORDS[gate]})" for gate in PATTERNS},
+    **{gate: f"{GATES_IN_WORDS[gate]} (the gate '{gate}')" for gate in PATTERNS},
 }
 """What heads are compared by, each from 0 to 1, more being more of a pattern."""
 
@@ -75,13 +75,16 @@ def _of_states(name: str) -> Callable[[Observations], np.ndarray]:
 
 LAYERS = {
     "gates": Quantity(
-        "the share of the attention that gates carry", lambda o: o.mean("gates")[..., : len(PATTERNS)].sum(-1).mean(-1)
+        "the share of the attention in gates (columns, lines and blocks of a map)",
+        lambda o: o.mean("gates")[..., : len(PATTERNS)].sum(-1).mean(-1),
     ),
     "sink": Quantity("the weight of the key that gets most", _of_heads("sink")),
     "sink with values": Quantity("the weight times value of the key that gets most", _of_heads("sink with values")),
     "entropy": Quantity("the entropy of a row, as a share of that of uniform attention,", _of_heads("entropy")),
     "cosine": Quantity("the mean cosine of two rows of the stream", _of_states("cosine")),
-    "not normal": Quantity("the share of the stream's rows that are not normal", _of_states("not normal")),
+    "not normal": Quantity(
+        "the share of the stream's rows that are not normally distributed", _of_states("not normal")
+    ),
     "rank": Quantity("the effective rank of the stream", _of_states("rank")),
     "residual": Quantity("the distance of the stream's rows from all being one", _of_states("residual")),
     "distances": Quantity("what distance adds to the score of the mean input", lambda o: o.ranges, LEAST_NATS, "nats"),
@@ -127,6 +130,11 @@ class UnusualHead(NamedTuple):
     control: float
     spreads: float
 
+    @property
+    def lead(self) -> float:
+        """By how much it is ahead of all heads of controls."""
+        return self.value - self.control
+
 
 @dataclass(frozen=True)
 class Comparisons:
@@ -136,7 +144,18 @@ class Comparisons:
     heads: Comparison
     count: int
     """How many comparisons there were, over layers and measures of heads."""
-    shown: Sequence[UnusualHead]
+    candidates: Sequence[UnusualHead]
+    """All heads that do more of something than controls do, the most first; a head once for each thing."""
+
+    @property
+    def shown(self) -> list[UnusualHead]:
+        """Return the heads whose maps are shown: each once, and few for one reason."""
+        chosen: list[UnusualHead] = []
+        for candidate in self.candidates:
+            known = any((c.layer, c.head) == (candidate.layer, candidate.head) for c in chosen)
+            if not known and sum(c.reason == candidate.reason for c in chosen) < OF_ONE_KIND:
+                chosen.append(candidate)
+        return chosen[:SHOWN]
 
 
 def spreads_away(
@@ -205,11 +224,11 @@ def compare(measured: Measurement) -> Comparisons | None:
         )
 
     heads = one(Quantity("", most))
-    return Comparisons({name: one(q) for name, q in quantities.items()}, heads, count, _choose(measured, heads))
+    return Comparisons({name: one(q) for name, q in quantities.items()}, heads, count, _find_heads(measured, heads))
 
 
-def _choose(measured: Measurement, heads: Comparison) -> list[UnusualHead]:
-    """Return the heads that do more of something than controls do, the most first, each once."""
+def _find_heads(measured: Measurement, heads: Comparison) -> list[UnusualHead]:
+    """Return the heads that do more of something than controls do, the most first."""
     candidates = []
     for place, (name, values) in enumerate(measure_heads(measured.beside).items()):
         seeds = {rung: of[:, place : place + 1] for rung, of in heads.controls.items()}
@@ -220,12 +239,26 @@ def _choose(measured: Measurement, heads: Comparison) -> list[UnusualHead]:
             for where, value in np.ndenumerate(values)
             if value > most + heads.least and away[where] > heads.line
         ]
-    chosen: list[UnusualHead] = []
-    for candidate in sorted(candidates, key=lambda c: c.control - c.value):
-        known = any((c.layer, c.head) == (candidate.layer, candidate.head) for c in chosen)
-        if not known and sum(c.reason == candidate.reason for c in chosen) < OF_ONE_KIND:
-            chosen.append(candidate)
-    return chosen[:SHOWN]
+    return sorted(candidates, key=lambda candidate: -candidate.lead)
+
+
+def name_sides(comparison: Comparison) -> str:
+    """Say in how many layers a quantity is larger than in all controls, and in how many smaller."""
+    return " and ".join(
+        f"{word} than in all controls in {here.sum()}"
+        for word, here in (
+            ("larger", comparison.outside & (comparison.spreads > 0)),
+            ("smaller", comparison.outside & (comparison.spreads < 0)),
+        )
+        if here.any()
+    )
+
+
+def find_most(comparison: Comparison) -> tuple[int, float]:
+    """Return the layer that lies furthest outside of the controls, and what the nearest of them has there."""
+    layer = int(np.where(comparison.outside, comparison.beyond, -np.inf).argmax())
+    every = np.concatenate(list(comparison.controls.values()))[:, layer]
+    return layer, float(every.max() if comparison.spreads[layer] > 0 else every.min())
 
 
 def say_layers(comparison: Comparison, quantity: Quantity) -> str:
@@ -247,37 +280,10 @@ def say_layers(comparison: Comparison, quantity: Quantity) -> str:
     subject = quantity.words[0].upper() + quantity.words[1:]
     if not outside.any():
         return f"{subject} differs from the controls in no layer by more than chance."
-    sides = [
-        f"{word} than in all controls in {here.sum()}"
-        for word, here in (
-            ("larger", outside & (comparison.spreads > 0)),
-            ("smaller", outside & (comparison.spreads < 0)),
-        )
-        if here.any()
-    ]
-    layer = int(np.where(outside, comparison.beyond, -np.inf).argmax())
-    every = np.concatenate(list(comparison.controls.values()))[:, layer]
-    nearest = every.max() if comparison.spreads[layer] > 0 else every.min()
+    layer, nearest = find_most(comparison)
     unit = f" {quantity.unit}" if quantity.unit else ""
     return (
-        f"{subject} is {' and '.join(sides)} of {len(outside)} layers (chance: {comparison.expected:.1g}), most in "
+        f"{subject} is {name_sides(comparison)} of {len(outside)} layers (chance: {comparison.expected:.1g}), most in "
         f"layer {layer}: {comparison.trained[layer]:.2f}{unit}, where the nearest control has {nearest:.2f} "
         f"({abs(comparison.spreads[layer]):.0f} spreads)."
     )
-
-
-def say_head(head: UnusualHead) -> str:
-    """Say what a head does that no head of a control does."""
-    return (
-        f"Layer {head.layer}, head {head.head}: {HEADS[head.reason]}, {head.value:.2f}; the most in a control is "
-        f"{head.control:.2f} ({head.spreads:.0f} spreads)."
-    )
-
-
-def statements(comparisons: Comparisons | None) -> list[str]:
-    """Return everything unusual that is said of a model, in sentences; nothing where there is nothing to say."""
-    if comparisons is None:
-        return []
-    found = [(name, of) for name, of in comparisons.layers.items() if of.outside.any()]
-    found.sort(key=lambda pair: -(pair[1].beyond / pair[1].least)[pair[1].outside].max())
-    return [*(say_layers(of, LAYERS[name]) for name, of in found), *map(say_head, comparisons.shown)]

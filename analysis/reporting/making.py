@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from analysis.core.files import claim_folder, write_atomically
 from analysis.data import sounds
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
+from analysis.maps.sinks import find_sink
 from analysis.models import attention_hooks, pretrained, sound_models
 from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.files import MissingTensor
@@ -26,12 +27,22 @@ from analysis.models.reading import Model, load
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
-from analysis.reporting.comparison import compare, measure_heads, statements
+from analysis.reporting.comparison import compare, measure_heads
 from analysis.reporting.head_table import longest_input
-from analysis.reporting.measurement import PICTURE, SEEDS, Measurement, measure_parameters, observe, to_json
+from analysis.reporting.measurement import (
+    BESIDE,
+    PICTURE,
+    SEEDS,
+    Measurement,
+    SinkKeys,
+    measure_parameters,
+    observe,
+    to_json,
+)
 from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
 from analysis.reporting.sections import make_sections
+from analysis.reporting.summary import statements
 from analysis.transformer.attention import mask_future
 
 LONGEST = 128
@@ -248,12 +259,12 @@ def _run(
         if not ids:
             raise ValueError(f"none of the {len(passages)} sounds has {gates.SHORTEST} positions of 20 ms or more")
         pictured = ids[0][..., : 2 * PICTURE]
-        names = sound_models.name_positions(pictured.shape[-1] // 2)
+        names = [sound_models.name_positions(sound.shape[-1] // 2) for sound in ids[:BESIDE]]
     else:
         limit = longest_input(model, longest)
         ids = tokenise(tokenizer, passages, limit)
         pictured = ids[0][:, :PICTURE]
-        names = name_tokens(tokenizer, pictured[0].tolist())
+        names = [name_tokens(tokenizer, text[0].tolist()) for text in ids[:BESIDE]]
     settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
     seen = replace(measured, controls={})
@@ -261,7 +272,8 @@ def _run(
         texts = [i.to(device) for i in ids]
         observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
         seen.maps = draw_maps(model, pictured.to(device))
-        seen.tokens = names
+        seen.tokens = names[0][: seen.maps.shape[-1]]
+        seen.sinks = find_sinks(model, texts[:BESIDE], names)
     except ValueError as error:
         return replace(measured, not_run=str(error))
     return seen
@@ -295,17 +307,32 @@ def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
 
 def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer head query key"]:
     """Return the maps of one text."""
-    maps = []
+    return torch.stack(_read_maps(model, ids, lambda maps: maps)).numpy()
+
+
+def find_sinks(model: torch.nn.Module, texts: Sequence[Tensor], names: Sequence[Sequence[str]]) -> SinkKeys:
+    """Return which key gets most in each head on each text, and the name of what stands there."""
+    positions = [
+        torch.stack(_read_maps(model, ids, lambda maps: find_sink(maps).key)).numpy()  # of a layer at a time
+        for ids in texts
+    ]
+    tokens = [np.array(of)[places] for of, places in zip(names, positions, strict=True)]
+    return SinkKeys(np.stack(positions), np.stack(tokens))
+
+
+def _read_maps(model: torch.nn.Module, ids: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """Return what is read of the maps of each layer on one text."""
+    found = []
 
     def attend(layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
         scores = query.float() @ key.float().mT * scale + (0 if bias is None else bias.float())
         weights = (mask_future(scores) if causal else scores).softmax(-1)
-        maps.append(weights[0].cpu())
+        found.append(read(weights[0]).cpu())
         return weights.to(value) @ value
 
     with torch.no_grad(), attention_hooks.with_attention(model, attend, biases=True):
         model(ids)
-    return torch.stack(maps).numpy()
+    return found
 
 
 def make_viewer(measured: Measurement) -> AttentionViewer | None:
@@ -327,11 +354,12 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     """Write the page, its numbers and a table of heads, each first under a temporary name; another model beside it."""
     if measured.maps is not None:
         measured.viewer = make_viewer(measured)
-    numbers = to_json(measured) | {"unusual": statements(compare(measured))}
+    numbers = to_json(measured) | {"unusual": [str(said) for said in statements(measured, compare(measured))]}
     names = {"heads.csv": measured} | ({} if other is None else {"heads-beside.csv": other})
     files = {name: heads_table(of) for name, of in names.items() if of.beside is not None}
     if other is not None:
-        numbers["beside_model"] = to_json(other) | {"unusual": statements(compare(other))}
+        said = [str(said) for said in statements(other, compare(other))]
+        numbers["beside_model"] = to_json(other) | {"unusual": said}
     # Without indentation, which more than doubles a file of many short lists, and the page that carries it.
     files["report.json"] = json.dumps(numbers, ensure_ascii=False) + "\n"
     seeds = len(next(iter(measured.controls.values()), []))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
@@ -31,6 +32,15 @@ SEEDS = 5
 """Of each rung of the ladder of controls."""
 PICTURE = 40
 """Tokens of the text whose maps are drawn."""
+
+
+@dataclass(frozen=True)
+class SinkKeys:
+    """The key that gets most in each head, by text."""
+
+    positions: Int[np.ndarray, "text layer head"]
+    tokens: np.ndarray
+    """What stands there, ``(text, layer, head)``."""
 
 
 @dataclass
@@ -61,6 +71,8 @@ class Measurement:
     """``(layer, head, query, key)`` of one text."""
     tokens: list[str] = field(default_factory=list)
     """The tokens of that text."""
+    sinks: SinkKeys | None = None
+    """Which keys get most, on the texts that the controls read as well."""
     causal: bool = False
     provenance: dict[str, str] = field(default_factory=dict)
     """What repeats the report."""

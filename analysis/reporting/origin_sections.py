@@ -12,13 +12,12 @@ from analysis.reporting import figures
 from analysis.reporting.measurement import FEW, Measurement
 from analysis.reporting.observations import OF_HEADS, PARTS
 from analysis.reporting.page import Section
+from analysis.reporting.parameters import LINE, late_over_early
 
 ROTARY = {"evidence/rotary-bias": "The bias that comes back"}
 COUNTED = {"parts": "counted from 0", "mean_parts": "counted from the mean input"}
 SMALL = 0.1
 """Nats that are too few to speak of: they change a weight by a tenth."""
-LINE = 4
-"""Standard deviations beyond which a difference of two halves is no chance."""
 UNIFORM = 0.01
 """A share of the largest entropy: attention whose rows lack less is taken for uniform."""
 FAINT = 0.005
@@ -52,20 +51,6 @@ def make_positions(measured: Measurement) -> Section | None:
         "from 0: query bias and the bias of the norm before the layer.",
         chapters=chapters,
     )
-
-
-def late_over_early(curves: Float[np.ndarray, "head position"]) -> Float[np.ndarray, " head"]:
-    """Return what the second half of the positions has over the first, in units of what a random order would give.
-
-    >>> shares = np.array([[1.0, 1, 2, 2], [1, 2, 1, 2], [0, 0, 0, 0]])
-    >>> late_over_early(shares).round(2).tolist()
-    [1.73, 0.0, 0.0]
-    """
-    n = curves.shape[-1]
-    late, early = curves[:, n // 2 :], curves[:, : n // 2]
-    rise = late.mean(-1) - early.mean(-1)
-    deviation = curves.std(-1, ddof=1) * np.sqrt(1 / late.shape[-1] + 1 / early.shape[-1])
-    return rise / np.where(deviation > 0, deviation, 1)
 
 
 def _distances(measured: Measurement) -> Section:

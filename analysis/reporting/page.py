@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -15,6 +16,16 @@ from analysis.plotting.attention_viewer import AttentionViewer, fill
 TEMPLATE = Path(__file__).with_name("page.html")
 SVG_NAMES = re.compile(r'(id="|href="#|url\(#)([^")]+)')
 IMAGE_NAME = re.compile(r' id="image[0-9a-f]+"')  # made of what the image shows, so two colour bars alike share one
+
+
+class Statement(NamedTuple):
+    """A sentence that begins with its subject."""
+
+    subject: str
+    rest: str
+
+    def __str__(self) -> str:
+        return self.subject + self.rest
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Section:
     chapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the book's pages that explain it, with an anchor where one passage does, and their titles."""
     viewer: AttentionViewer | None = None
-    said: Sequence[str] = ()
+    said: Sequence[Statement | str] = ()
     """A list of sentences below what is seen."""
 
 
@@ -83,7 +94,7 @@ def _files(files: Mapping[str, str]) -> str:
 def _section(number: int, section: Section, book: str | None) -> str:
     parts = [f'<section><h2 id="s{number}">{_text(section.title)}</h2><p>{_text(section.seen)}</p>']
     if section.said:
-        parts.append("<ul>" + "".join(f"<li>{_text(sentence)}</li>" for sentence in section.said) + "</ul>")
+        parts.append("<ul>" + "".join(f"<li>{_emphasise(sentence)}</li>" for sentence in section.said) + "</ul>")
     if section.figure is not None:
         parts.append(
             f'<figure role="group">{_svg(section.figure, number, section.alt)}'
@@ -130,6 +141,13 @@ def _address(page: str) -> str:
     """
     name, mark, anchor = page.partition("#")
     return f"{name}.html{mark}{anchor}"
+
+
+def _emphasise(sentence: Statement | str) -> str:
+    """Write a sentence with its subject in bold, where it is known."""
+    if isinstance(sentence, str):
+        return _text(sentence)
+    return f"<strong>{_text(sentence.subject)}</strong>{_text(sentence.rest)}"
 
 
 def _text(text: str) -> str:

@@ -18,6 +18,8 @@ from analysis.reporting.origins import kernel as kernel_of
 from analysis.transformer.position_scores import alibi_slopes
 
 BIASES = ("b_Q", "b_K", "b_V")
+LINE = 4
+"""Standard deviations beyond which a difference of two halves of positions is no chance."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +153,25 @@ def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]
         b_Q = b_Q + norm.bias.double() @ W_Q
     curves = layer.scale * torch.einsum("hc,hmc,pm->hp", b_Q, W_K, x)
     return (curves - curves.mean(-1, keepdim=True)).cpu().numpy()
+
+
+def halves_apart(curves: Float[np.ndarray, "head position"]) -> Float[np.ndarray, " head"]:
+    """Return by how much each head prefers the second half of the positions to the first, in nats.
+
+    >>> halves_apart(np.array([[0.0, 1, 3, 4]])).tolist()
+    [3.0]
+    """
+    half = curves.shape[-1] // 2
+    return curves[:, half:].mean(-1) - curves[:, :half].mean(-1)
+
+
+def late_over_early(curves: Float[np.ndarray, "head position"]) -> Float[np.ndarray, " head"]:
+    """Return what the second half of the positions has over the first, in units of what a random order would give.
+
+    >>> shares = np.array([[1.0, 1, 2, 2], [1, 2, 1, 2], [0, 0, 0, 0]])
+    >>> late_over_early(shares).round(2).tolist()
+    [1.73, 0.0, 0.0]
+    """
+    early = curves.shape[-1] // 2
+    deviation = curves.std(-1, ddof=1) * np.sqrt(1 / (curves.shape[-1] - early) + 1 / early)
+    return halves_apart(curves) / np.where(deviation > 0, deviation, 1)

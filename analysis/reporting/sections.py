@@ -10,11 +10,11 @@ from analysis.reporting.comparison import (
     HEADS,
     LAYERS,
     LEVEL,
+    OF_ONE_KIND,
     Comparisons,
     compare,
     measure_heads,
     say_layers,
-    statements,
 )
 from analysis.reporting.controls import ladder_of
 from analysis.reporting.measurement import Measurement
@@ -22,6 +22,7 @@ from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section
 from analysis.reporting.parameters import BIASES
 from analysis.reporting.side_by_side import make_side_by_side
+from analysis.reporting.summary import statements
 
 NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
 
@@ -53,23 +54,25 @@ def _unusual(measured: Measurement, comparisons: Comparisons | None) -> Section:
     title, given = "What is unusual about this model?", measured.sounds and f" {measured.sounds}"
     if measured.trained is None:
         seen = f"The model was not run: {measured.not_run}. Below is what its weights alone say."
-        return Section(title, seen, chapters={"reproduce": "Running it yourself"})
+        return Section(title, seen, chapters={"reproduce": "Running it yourself"}, said=statements(measured, None))
     if comparisons is None:
         return Section(
             title,
             f"It was not compared with its controls: the spread between seeds takes {FEWEST} seeds or more.{given}",
         )
-    said = statements(comparisons)
+    said = statements(measured, comparisons)
     if not said:
         seen = (
             f"Nothing. In {comparisons.count} comparisons the model never lies further from its controls than chance "
             f"and a least effect allow. A model that was never trained reads like this.{given}"
         )
         return Section(title, seen)
-    more = f" Here are {SUMMARY}, and below are {len(said) - SUMMARY} more." if len(said) > SUMMARY else ""
+    more = f" Here are {SUMMARY} of {len(said)}; the others stand below." if len(said) > SUMMARY else ""
+    count = sum(map(len, measured.controls.values()))
     seen = (
-        f"{len(said)} things. In {comparisons.count} comparisons chance would give {LEVEL:g} of them, and with the "
-        f"least effects that are asked for, fewer.{more}{given}"
+        f"What none of its controls does: {count} networks of the same shape, with random weights or with the trained "
+        f"ones out of order. Heads come first, then layers; 0 is nothing and 1 is all. In {comparisons.count} "
+        f"comparisons chance would give {LEVEL:g} such sentences.{more}{given}"
     )
     return Section(title, seen, said=said[:SUMMARY])
 
@@ -94,8 +97,16 @@ def _provenance(measured: Measurement) -> Section | None:
 
 
 def _ratios(measured: Measurement, name: str) -> np.ndarray:
-    """Return a quantity of the biases over what it is compared with, ``(layer, bias)``: the mean over heads."""
-    return np.stack([(getattr(layer, name) / layer.sizes).mean(-1) for layer in measured.parameters])
+    """Return a quantity of the biases over what it is compared with, ``(layer, bias)``: the mean over heads.
+
+    A head whose matrix is 0, as one that was pruned, has nothing to compare with and is left out.
+    """
+    ratios = []
+    for layer in measured.parameters:
+        there = layer.sizes > 0
+        each = np.divide(getattr(layer, name), layer.sizes, out=np.zeros_like(layer.sizes), where=there)
+        ratios.append(each.sum(-1) / there.sum(-1).clip(min=1))
+    return np.stack(ratios)
 
 
 def _biases(measured: Measurement) -> Section:
@@ -299,6 +310,7 @@ def _heads(measured: Measurement, comparisons: Comparisons | None) -> Section | 
     heads = comparisons.shown
     if not heads:
         return Section("Heads worth a look", "No head does more of any pattern than the controls do, beyond chance.")
+    unusual = len({(candidate.layer, candidate.head) for candidate in comparisons.candidates})
     drawn = None
     if measured.maps is not None:
         drawn = figures.small_maps(
@@ -308,7 +320,8 @@ def _heads(measured: Measurement, comparisons: Comparisons | None) -> Section | 
         )
     return Section(
         "Heads worth a look",
-        f"{len(heads)} heads do more of something than the controls do.",
+        f"{unusual} heads do more of something than the controls do"
+        + (f". Here are {len(heads)}, at most {OF_ONE_KIND} for one reason." if len(heads) < unusual else "."),
         drawn,
         "Attention maps with their tokens, one for each head in the table.",
         "Maps of one text, queries down, keys across; each from 0 to its largest weight.",

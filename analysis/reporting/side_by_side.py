@@ -7,9 +7,10 @@ said of each model against its controls.
 import numpy as np
 
 from analysis.reporting import figures
-from analysis.reporting.comparison import HEADS, Comparisons, compare, measure_heads, statements
+from analysis.reporting.comparison import HEADS, compare, measure_heads
 from analysis.reporting.measurement import Measurement
 from analysis.reporting.page import Section
+from analysis.reporting.summary import Statement, statements
 
 SAID = 6
 """Statements about the second model, at most: the first has the page."""
@@ -37,7 +38,7 @@ def make_side_by_side(measured: Measurement, other: Measurement) -> Section:
         "Heat maps of layers and heads, those of the first model on the left, those of the second on the right.",
         "A cell is a head; all from 0 to 1, means over the texts that the controls read.",
         _changes(own, theirs) or _middles(own, theirs, shown),
-        said=_say_unusual(compare(other)),
+        said=_say_unusual(other),
     )
 
 
@@ -47,11 +48,11 @@ def _measures(measured: Measurement, other: Measurement) -> dict[str, str]:
     return shown | ({"induction": "induction"} if measured.causal and other.causal else {})
 
 
-def _say_unusual(comparisons: Comparisons | None) -> list[str]:
+def _say_unusual(measured: Measurement) -> list[Statement | str]:
+    comparisons = compare(measured)
     if comparisons is None:
         return ["It was not compared with its controls."]
-    said = statements(comparisons)
-    return said[:SAID] or ["Nothing."]
+    return [*statements(measured, comparisons)[:SAID]] or ["Nothing."]
 
 
 def _say_same(measured: Measurement, other: Measurement) -> str:

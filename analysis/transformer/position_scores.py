@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analysis.core.checks import check_rows
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Tempered
 from analysis.core.signatures import checked
 
@@ -114,7 +115,15 @@ def disentangled_scores(
     References
     ----------
     He et al., DeBERTa (2021), equation 4.
+
+    Raises
+    ------
+    ValueError
+        If the tables of positions have another width, dtype or device than the queries.
     """
+    for name, table in (("positions.keys", positions.keys), ("positions.queries", positions.queries)):
+        if table is not None:
+            check_rows(name, table, queries.shape[-1], "queries", queries)
     place = torch.arange(queries.shape[-2], device=queries.device)
     distance = place[:, None] - place
     if positions.buckets:

@@ -121,6 +121,7 @@ class Record:
     arrays: Mapping[str, np.ndarray]
     tolerances: Mapping[str, float | int]
     provenance: dict
+    summary: str
 
     def __getitem__(self, name: str) -> float | int | str | bool:
         return self.values[name].value
@@ -153,7 +154,8 @@ def load(name: str, folder: Path) -> Record:
     try:
         values = {k: Value(**v) for k, v in body["values"].items()}
         arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
-        return Record(name, values, arrays, {k: v["tolerance"] for k, v in body["arrays"].items()}, body["provenance"])
+        tolerances = {k: v["tolerance"] for k, v in body["arrays"].items()}
+        return Record(name, values, arrays, tolerances, body["provenance"], body["summary"])
     except (KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
 
@@ -166,7 +168,9 @@ def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
 
 
 def check_provenance(experiment: Experiment, record: Record) -> None:
-    """Hold what a record says of its inputs to its experiment, and to the files of its models that are pinned or here.
+    """Hold a record's words to its experiment: the summary, and of the inputs also what is known of its models.
+
+    Of a model the licence, where it is known by name, and the sha256 of its files, where they are pinned or here.
 
     Raises
     ------
@@ -176,6 +180,8 @@ def check_provenance(experiment: Experiment, record: Record) -> None:
     said, again = record.provenance, f"record {record.name} again"
     stated = {"data": list(experiment.data), "seed": experiment.seed, "command": experiment.command}
     wrong = [f"{key} {said.get(key)!r}, stated {value!r}" for key, value in stated.items() if said.get(key) != value]
+    if record.summary != experiment.summary:
+        wrong.append(f"summary {record.summary!r}, stated {experiment.summary!r}")
     models = {model.get("name"): model for model in said.get("models", ())}
     if [*models] != [*experiment.models]:
         wrong.append(f"models {[*models]}, stated {[*experiment.models]}")
@@ -183,6 +189,9 @@ def check_provenance(experiment: Experiment, record: Record) -> None:
         digests, theirs = _digests_of(name), set(models[name].get("sha256", {}).values())
         if digests and not (theirs and theirs <= digests):
             wrong.append(f"of model {name} the sha256 {sorted(theirs)}, its files have {sorted(digests)}")
+        licence = models[name].get("licence")
+        if name in checkpoints.KNOWN and licence != checkpoints.KNOWN[name].licence:
+            wrong.append(f"of model {name} the licence {licence!r}, it is {checkpoints.KNOWN[name].licence!r}")
     if wrong:
         raise BadRecord(f"{record.name} says of its inputs what is not so: {'; '.join(wrong)}; {again}")
 

@@ -104,7 +104,6 @@ def test_no_test_of_the_library_needs_the_book():
         ("lilliefors_test", r"near it: lilliefors; dir"),
         ("ov_circuit", r"near it: circuits, ov_matrix; "),
         ("xyzzy", r"'xyzzy'; dir"),
-        ("pretrained", r"'pretrained'; it may be: analysis\.models\.pretrained; dir"),
         ("tokenizer", r"it may be: analysis\.models\.pretrained\.tokenizer, "),
         ("controls", r"near it: make_controls; it may be: analysis\.models\.controls, "),
         ("rank_collapse", r"it may be: analysis\.representations\.rank_collapse; dir"),

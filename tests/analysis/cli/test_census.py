@@ -44,6 +44,16 @@ def read(path: str) -> dict:
     return json.loads(Path(path).read_text())
 
 
+def test_the_model_may_stand_by_itself_and_is_given_once(model, capsys):
+    given = ("--texts", "texts.txt", "--device", "cpu")
+    assert main(["census", "tiny", *given, "--folder", "alone"]) == take("--folder", "behind") == 0
+    tables = [Path(folder, "census-tiny.csv").read_text() for folder in ("alone", "behind")]
+    assert tables[0] == tables[1]
+    assert take("--folder", "twice", "tiny") == 2
+    assert "MODEL is given twice: tiny and --model tiny" in capsys.readouterr().err
+    assert main(["census", "", *given]) == 2, "an empty name is not the default"
+
+
 def test_a_control_is_named_and_described_as_one(model, capsys):
     assert take() == take("--control", "3") == 0
     written = [line.split()[2] for line in capsys.readouterr().out.splitlines() if line.startswith("written to")]

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from analysis.models import pretrained
-from analysis.models.checkpoints import Tampered, find
+from analysis.models.checkpoints import NotFound, Tampered, find
 from analysis.models.controls import random_attention_layer
 from analysis.models.files import MissingTensor
 from analysis.models.reading import load
@@ -190,3 +190,15 @@ def test_a_tensor_of_no_floating_numbers_is_refused(checkpoint, dtype):
     for whole in (torch.float16, torch.bfloat16):
         save_file(tensors | {name: tensors[name].to(whole)}, file, metadata={"format": "pt"})
         assert torch.equal(load(checkpoint).tokens, tensors[name].to(whole).float())
+
+
+@pytest.mark.parametrize("kind", [str, lambda folder: folder, lambda folder: find(str(folder))])
+def test_a_whole_model_and_its_tokenizer_are_had_by_name_by_folder_and_by_checkpoint(kind):
+    of = find("gpt2-mini")
+    for given in ("gpt2-mini", kind(of.folder)):
+        model, words = pretrained.load(given), pretrained.tokenizer(given)
+        torch.testing.assert_close(model.wte.weight, pretrained.load(of).wte.weight, atol=0, rtol=0)
+        assert words("If the name is")["input_ids"] == pretrained.tokenizer(of)("If the name is")["input_ids"]
+    for door in (pretrained.load, pretrained.tokenizer):
+        with pytest.raises(NotFound, match="unknown model 'gpt3'"):
+            door("gpt3")

@@ -13,10 +13,12 @@ from scipy.stats import t as student
 import analysis
 from analysis.maps.gates import GATES, PATTERNS
 from analysis.reporting import comparison, making
-from analysis.reporting.comparison import HEADS, LAYERS, compare, measure_heads, spreads_away, statements
+from analysis.reporting.comparison import HEADS, LAYERS, compare, measure_heads, say_layers, spreads_away
 from analysis.reporting.measurement import Measurement
 from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations, draw_repeats, read_repeats
-from analysis.reporting.origin_sections import late_over_early, make_positions
+from analysis.reporting.origin_sections import make_positions
+from analysis.reporting.parameters import late_over_early
+from analysis.reporting.summary import statements
 from tests.analysis.reporting.random_models import TEN, make_random, plant_previous_token, save
 
 SENTENCE = "Every row of an attention map sums to one, whatever the scores of the row are, and so does row {0} of {0}."
@@ -55,11 +57,11 @@ def test_a_report_names_the_head_that_was_planted_and_no_other(tmp_path):
         save(model, tmp_path / "planted"), out=tmp_path / "out", texts=write_texts(tmp_path), longest=48
     )
     said = json.loads(page.with_name("report.json").read_text())["unusual"]
-    heads = [sentence for sentence in said if sentence.startswith("Layer ")]
-    assert len(heads) == 1, heads
-    planted = r"Layer 1, head 1: (attention to the position before|the gate 'backward' \(a fixed distance back\)),"
-    assert re.match(planted, heads[0])
-    assert escape(heads[0]) in page.read_text()
+    heads = [sentence for sentence in said if " heads" in sentence]
+    assert re.match(r"Attention to the position before in 1 of 8 heads: layer 1, head 1 \(", heads[0])
+    assert set(re.findall(r"layer \d+, head \d+", " ".join(heads))) == {"layer 1, head 1"}
+    shown = re.sub("</?strong>", "", page.read_text())
+    assert all(escape(sentence) in shown for sentence in heads)
 
 
 def seen(seed: int, layers: int = 6, heads: int = 4, **shift: float) -> Observations:
@@ -80,8 +82,12 @@ def with_controls(own: Observations, seeds: int = 5) -> Measurement:
     return Measurement({}, [], trained=own, beside=own, controls=controls)
 
 
+def said(measured: Measurement) -> list[str]:
+    return [str(statement) for statement in statements(measured, compare(measured))]
+
+
 def test_one_more_draw_is_not_unusual_and_a_shift_is():
-    assert sum(len(statements(compare(with_controls(seen(seed))))) for seed in range(20)) == 0
+    assert sum(len(said(with_controls(seen(seed)))) for seed in range(20)) == 0
     found = compare(with_controls(seen(0, previous=0.5)))
     assert [(head.layer, head.head, head.reason) for head in found.shown] == [(2, 0, "previous")]
     assert found.shown[0].value == pytest.approx(0.8, abs=0.05)
@@ -98,12 +104,11 @@ def test_a_layer_is_named_with_what_chance_would_give():
     own.gates[3, :, :2] += 0.3
     found = compare(with_controls(own)).layers["gates"]
     assert np.flatnonzero(found.outside).tolist() == [3]
-    said = statements(compare(with_controls(own)))
-    assert any("larger than in all controls in 1 of 6 layers (chance: 0.00" in sentence for sentence in said)
+    assert any("larger than in all controls in 1 of 6 layers, most in layer 3" in of for of in said(with_controls(own)))
+    assert "in 1 of 6 layers (chance: 0.00" in say_layers(found, LAYERS["gates"])
     lower = seen(0)
     lower.states[4, 0] -= 0.4
-    said = statements(compare(with_controls(lower)))
-    assert any("cosine of two rows of the stream is smaller" in sentence for sentence in said)
+    assert any("cosine of two rows of the stream is smaller" in of for of in said(with_controls(lower)))
 
 
 def test_the_line_is_students_and_holds_for_the_whole_page():

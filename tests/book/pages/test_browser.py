@@ -202,7 +202,12 @@ def largest_first(page: str) -> int:
     return -path.stat().st_size if path.exists() else 0
 
 
-@pytest.mark.parametrize("page", sorted([*PAGES, *MADE], key=largest_first))
+def whole_is_slow(page: str):
+    """Leave the page that holds all others to the slow checks: what is on it is looked at page by page."""
+    return pytest.param(page, marks=pytest.mark.slow) if page == WHOLE else page
+
+
+@pytest.mark.parametrize("page", map(whole_is_slow, sorted([*PAGES, *MADE], key=largest_first)))
 def test_page(visit, html, page, judged):
     """Open a page from its file, as a reader does who has unpacked the book, and look at everything in one visit."""
     opened = visit((html / f"{page}.html").as_uri())

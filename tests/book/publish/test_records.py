@@ -280,6 +280,23 @@ def test_a_resealed_record_says_of_its_inputs_what_its_experiment_and_their_file
         records.check_provenance(spec, records.load("toy", tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body.update(summary="something larger"), "summary 'something larger', stated 'a toy'"),
+        (lambda body: body["provenance"]["models"][0].update(licence="GPL"), "gpt2-mini the licence 'GPL'"),
+        (lambda body: body["provenance"]["models"][0].pop("licence"), "gpt2-mini the licence None"),
+    ],
+)
+def test_a_resealed_record_has_the_summary_and_the_licences_that_are_stated(tmp_path, change, message):
+    spec = make(models=("gpt2-mini",))
+    records.write(spec, torch.device("cpu"), tmp_path)
+    records.check_provenance(spec, records.load("toy", tmp_path))
+    reseal(tmp_path, change)
+    with pytest.raises(BadRecord, match=message):
+        records.check_provenance(spec, records.load("toy", tmp_path))
+
+
 def stated_numbers(name: str) -> set[float]:
     """Return the numbers in the code of an experiment and of what it imports of the studies."""
     module, root = experiments.modules()[name], experiments.BOOK.parent
