@@ -122,7 +122,7 @@ def test_the_dial_at_one_is_the_model_as_it_is(monkeypatch):
 
 
 def test_positions_are_given_to_the_first_layer_and_to_its_controls(monkeypatch):
-    """The first layer attends to all alike, which is the full entropy; the second prefers rows that are like its own."""
+    """The first layer attends to all alike, which is the full entropy; the second prefers rows like its own."""
     layers = [plain(2, causal=True), plain(2, causal=True, W_Q=EYE, W_K=EYE)]
     places = torch.arange(12).double().reshape(6, 2).sin() * 5
     model = SimpleNamespace(positions=places, norm=lambda _: None, layers=layers)
