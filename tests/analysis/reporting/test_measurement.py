@@ -8,6 +8,9 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.positions import Alibi, Rotary, StreamPositions
+from analysis.models.checkpoints import find
+from analysis.models.families.tiny import tiny_model
+from analysis.models.reading import load
 from analysis.reporting import measurement
 from analysis.reporting.measurement import Measurement, read_biases, splitter, to_json
 from analysis.reporting.origins import kernel, rotate_back
@@ -104,3 +107,13 @@ def test_numbers_are_kept_to_six_digits_and_pictures_left_out():
     assert found["causal"] is True
     assert not {"maps", "viewer"} & found.keys()
     assert to_json(replace(measured, mean_kernels=[np.array([[2, 3]])]))["mean_kernels"] == [[[2, 3]]]
+
+
+@pytest.mark.parametrize(("model_type", "groups"), [("gpt2", ""), ("qwen2", ", 2 sets of keys and values")])
+def test_sets_of_keys_are_told_where_heads_share_them(model_type, groups, tmp_path):
+    model = tiny_model(model_type)
+    model.save_pretrained(tmp_path)
+    checkpoint = find(str(tmp_path))
+    width = model.config.hidden_size
+    told = measurement.describe(checkpoint, load(checkpoint))["Layers"]
+    assert told == f"2, each of 4 heads{groups}; width {width}, heads of {width // 4}"

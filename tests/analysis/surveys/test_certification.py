@@ -12,8 +12,16 @@ from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
-from analysis.models.reading import Model
-from analysis.surveys.certification import Certified, Passed, certify_stack, largest_error, layer_errors, stacks_of
+from analysis.models.reading import Model, load
+from analysis.surveys.certification import (
+    Certified,
+    Passed,
+    _Watch,
+    certify_stack,
+    largest_error,
+    layer_errors,
+    stacks_of,
+)
 from tests.analysis.tiny import draw, random_layer
 
 LAYER = 1
@@ -92,6 +100,23 @@ def test_nothing_is_found_where_nothing_is_changed(model_type, dtype, tmp_path):
     for stack in certified(tmp_path, model_type, dtype):
         assert stack.failures() == []
         assert stack.largest().max() > 0
+
+
+def test_the_second_text_gets_drawn_rows_and_the_first_is_left_as_it_is(tmp_path):
+    """What is given beside the rows, tokens and numbers of two axes, is left alone too."""
+    tiny_model("gpt2").to(torch.float64).save_pretrained(tmp_path)
+    checkpoint = find(str(tmp_path))
+    watch = _Watch(Offloaded(checkpoint, torch.float64), load(checkpoint), checkpoint, torch.float64)
+    tokens, places, rows = torch.zeros(2, 9, dtype=torch.int64), torch.zeros(2, 9), torch.zeros(2, 50, 80)
+    watch.draw(None, (tokens, places), {"hidden_states": rows})
+    assert not tokens.any()
+    assert not places.any()
+    assert not rows[0].any()
+    assert rows[1].mean().item() == pytest.approx(0, abs=0.1)
+    assert rows[1].std().item() == pytest.approx(1, rel=0.05)
+    before = rows[1].clone()
+    watch.draw(None, (rows,), {})
+    assert not torch.equal(rows[1], before), "each layer gets other rows"
 
 
 REFUSED = ("jina_embeddings_v3", "nomic_bert", "siglip_text_model")

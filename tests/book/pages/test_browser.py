@@ -207,7 +207,7 @@ def whole_is_slow(page: str):
     return pytest.param(page, marks=pytest.mark.slow) if page == WHOLE else page
 
 
-@pytest.mark.parametrize("page", map(whole_is_slow, sorted([*PAGES, *MADE], key=largest_first)))
+@pytest.mark.parametrize("page", [whole_is_slow(page) for page in sorted([*PAGES, *MADE], key=largest_first)])
 def test_page(visit, html, page, judged):
     """Open a page from its file, as a reader does who has unpacked the book, and look at everything in one visit."""
     opened = visit((html / f"{page}.html").as_uri())

@@ -11,11 +11,13 @@ from torch import nn
 
 from analysis.models.controls import LARGE, PERMUTED, SHARP
 from analysis.statistics.intervals import Interval
-from book.studies.bert_normality import cone, controls, heads, released, rows, sums, tables
+from book.studies.bert_normality import claims, cone, controls, heads, released, rows, sums, tables
 from book.studies.bert_normality.measure import _phrase_heads, _phrase_sums
 from book.studies.shared.documents import LADDER, DocumentLadder, Rungs
 from book.studies.shared.released_code import MapEntropies
+from tests.book.studies.counterfeits import forge
 from tests.book.studies.known import double, record
+from tests.book.studies.measurements import measurement
 
 STUDENT = 12.7062 * 0.5  # the half-width for two values that are 1 apart
 
@@ -453,3 +455,13 @@ def test_lengths_and_outliers_are_told_apart():
     found = tables.outliers(given)
     assert found.loc["with gain and bias, layer 0"].tolist() == ["1, 2", 9, 0.5]
     assert found.loc["plain, layer 0", "coordinates"] == "none"
+
+
+def test_the_last_layer_falls_back_in_a_third_of_the_documents():
+    def falling(documents):
+        changed = np.tile(np.arange(documents.shape[1], dtype=float), (len(documents), 1))
+        changed[: len(documents) // 3, -1] = 0
+        return changed
+
+    forged = forge(measurement("bert_normality"), {"rungs.measures.largest singular value.documents": falling})
+    assert "the last layer falls back in 33%" in claims.singular_values_rise(forged).more

@@ -28,15 +28,16 @@ def test_random_query_biases_of_one_channel_are_all_as_monotone_as_the_head_and_
     assert found["spread_ratio"].item() == pytest.approx(1 / 0.6745, rel=0.1)
 
 
-def test_the_null_of_positions_that_turn_is_less_monotone_than_a_head_that_climbs():
+@pytest.mark.parametrize("sign", [1, -1], ids=["climbs", "falls"])
+def test_the_null_of_positions_that_turn_is_less_monotone_than_a_head_that(sign):
     g = torch.Generator().manual_seed(0)
     W_K = torch.eye(6, dtype=torch.float64)[None]
     none = torch.zeros(1, 6, dtype=torch.float64)
-    layer = AttentionLayer(W_K, W_K, W_K, W_K, torch.eye(6, dtype=torch.float64)[:1], none, none, none[0])
+    layer = AttentionLayer(W_K, W_K, W_K, W_K, sign * torch.eye(6, dtype=torch.float64)[:1], none, none, none[0])
     places = torch.randn(40, 6, generator=g, dtype=torch.float64)
     places[:, 0] = torch.arange(40)
     found = gpt2._null(places - places.mean(0), layer)
-    assert found["rho"].item() == 1.0
+    assert found["rho"].item() == sign
     assert found["null_share"].item() < 0.05
     assert found["null_quantiles"][0].item() < found["null_quantiles"][1].item() < found["null_quantiles"][2].item() < 1
 

@@ -10,7 +10,7 @@ import torch
 
 from analysis.core.weights import MlpWeights
 from analysis.models.controls import RUNGS
-from analysis.transformer.encoder import Switches, random_layers
+from analysis.transformer.encoder import Switches, random_layers, run_layer
 from book.studies.bert_rank import controls, stacks, statements, switches
 from book.studies.bert_rank import measure as page
 from book.studies.bert_rank.controls import LARGE, PERMUTED, WAYS
@@ -62,6 +62,8 @@ def test_centring_costs_a_rank_once_there_are_as_many_rows_as_dimensions(monkeyp
     assert (found.lawful, found.clear) == (True, True)
     assert found.dead_gains == 2
     assert (found.last.divided.rank, found.last.with_gain.rank) == (5, 5)
+    size = torch.linalg.svdvals(run_layer(states[1][1], layers[1]).before_second)  # of the last layer, longer input
+    assert found.last.read.kept == pytest.approx((size[-1] / size[0]).item())
     assert len(found.all_steps) == 8
     wrong = replace(found, apart={key: [1.0, 1.0] for key in found.apart})
     assert not wrong.lawful

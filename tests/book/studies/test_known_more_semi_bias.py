@@ -10,6 +10,8 @@ import torch
 from analysis.models.controls import RUNGS, Control
 from book.studies.semi_bias import first_layer, gpt2, locality, tilt, training
 from book.studies.semi_bias.first_layer import FirstLayer
+from book.studies.shared.equality import draw
+from tests.analysis.tiny import random_layer
 from tests.book.studies.known import double, no_norm, plain, record
 
 EYE = torch.eye(2).double()
@@ -306,3 +308,12 @@ def test_first_layers_of_the_seeds_stand_beside_the_controls(monkeypatch):
     assert (found.end_bq_low, found.end_bq_high) == (0.25, 1)
     assert (found.end_positive_low, found.end_positive_high) == (0, 2)
     assert (found.end_partial_low, found.end_partial_high) == (1, 3)
+
+
+def test_what_is_an_identity_agrees_with_the_library_and_what_is_left_out_or_misprinted_does_not():
+    layer, e, p = random_layer(4, 32, 8, causal=True), draw(7, 32, seed=1), draw(7, 32, seed=2)
+    found = first_layer.equality(e, p, layer, no_norm(32, 1e-5))
+    same = {"attention", "output", "four_terms", "two_terms", "six_terms"}
+    same |= {"value_folded", "no_key_bias", "bias_outside"}
+    for name, error in found.items():
+        assert (error < 1e-5) == (name in same), (name, error)

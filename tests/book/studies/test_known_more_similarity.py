@@ -121,6 +121,23 @@ def test_the_dial_at_one_is_the_model_as_it_is(monkeypatch):
     assert found.control_varying.tolist() == [0.01, 0.02]
 
 
+def test_positions_are_given_to_the_first_layer_and_to_its_controls(monkeypatch):
+    """The first layer attends to all alike, which is the full entropy; the second prefers rows like its own."""
+    layers = [plain(2, causal=True), plain(2, causal=True, W_Q=EYE, W_K=EYE)]
+    places = torch.arange(12).double().reshape(6, 2).sin() * 5
+    model = SimpleNamespace(positions=places, norm=lambda _: None, layers=layers)
+    monkeypatch.setattr(experiments.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(experiments, "load", lambda name, dtype: model)
+    monkeypatch.setattr(experiments, "apply_norm", lambda x, norm: x)
+    monkeypatch.setattr(experiments, "random_attention_layer", lambda model, number, seed, dtype: model.layers[number])
+    monkeypatch.setattr(experiments, "make_controls", lambda trained, draw: [trained, draw(3), layers[1]])
+    monkeypatch.setattr(experiments, "measure_controls", lambda networks, measure: [measure(each) for each in networks])
+    found, (same, drawn, second) = experiments.of_gpt2(torch.device("cpu"))
+    for shares in (found, same, drawn):
+        assert shares.tolist() == [[pytest.approx(1)], [pytest.approx(1)]]
+    assert second.max() < 0.9
+
+
 def test_entropies_of_networks_are_at_a_dial_of_one(monkeypatch):
     monkeypatch.setattr(experiments.checkpoints, "find", lambda name: name)
     monkeypatch.setattr(experiments.pretrained, "load", lambda name, control_seed=None, **_: (name, control_seed))
@@ -365,3 +382,16 @@ def test_the_text_says_what_was_measured():
     assert [found[f"skew_{name}"] for name in skew] == [f"{k / 100:.2f}" for k in range(1, 9)]
     assert (found["skew_last_content"], found["skew_last_symmetric"]) == ("0.04", "0.10")
     assert (found["negative_trained"], found["negative_control"]) == ("12 %", "50 %")
+
+
+def test_a_model_and_its_control_read_the_same_texts_and_the_first_is_shown(monkeypatch):
+    monkeypatch.setattr(networks.texts_at_hand, "passages", lambda count, source: [f"{source} one", f"{source} two"])
+    monkeypatch.setattr(networks.extraction, "observe", lambda *given: given)
+    found = networks.observe_models(SimpleNamespace(model="minilm", texts="number", device="cpu"))
+    (network, tokenizer, texts, longest), (control, *same) = found.trained, found.control
+    assert tokenizer.decode(found.tokens[0]) == "[CLS] number one [SEP]"
+    assert (texts, longest) == (["number one", "number two"], networks.LONGEST)
+    assert same == [tokenizer, texts, longest]
+    assert network is found.network
+    ours, drawn = (each.state_dict()["encoder.layer.0.attention.self.query.weight"] for each in (network, control))
+    assert not torch.equal(ours, drawn)

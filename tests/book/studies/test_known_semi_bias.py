@@ -302,7 +302,8 @@ def test_a_key_direction_along_an_axis_has_its_whole_share_there():
 def test_factors_of_a_first_layer_become_the_weights_of_one_query(monkeypatch):
     monkeypatch.setattr(gpt2, "HEAD", 0)
     monkeypatch.setattr(gpt2, "QUERY", 2)
-    width = np.full(4, 2.0)  # tokens as wide: sqrt(4 + 4), so every score shrinks by 2 / sqrt 8, pairs twice
+    # tokens as wide as the median position: sqrt(4 + 4), so every score shrinks by 2 / sqrt 8, pairs twice
+    width = np.array([2.0, 2.0, 2.0, 10.0])
     left, right = np.zeros((1, 4, 1)), np.array([[[0.0], [2.0], [4.0], [100.0]]])
     left[0, 2] = math.log(2)
     given = record(sigma=width, left=left, right=right, own=np.zeros((1, 4)), curve=np.zeros((4, 3)))

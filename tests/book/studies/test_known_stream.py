@@ -31,6 +31,18 @@ def test_identities_of_the_stream_hold_and_the_printed_indices_do_not():
     assert networks._printed_context_error() > 0.1
 
 
+def test_the_printed_context_is_the_product_where_the_rows_are_a_symmetric_matrix(monkeypatch):
+    """(5.17) multiplies by the rows from the right where their transpose belongs."""
+    drawn = networks.draw
+
+    def symmetric(*sizes, **options):
+        matrices = drawn(*sizes, **options)
+        return matrices + matrices.mT
+
+    monkeypatch.setattr(networks, "draw", symmetric)
+    assert networks._printed_context_error() < 1e-12
+
+
 def test_a_change_is_the_mean_over_texts_and_layers():
     def texts(*sizes):
         return [SimpleNamespace(before_first=double([3, 4]), first=double([3 + 5 * size, 4])) for size in sizes]

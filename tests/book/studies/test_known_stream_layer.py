@@ -45,7 +45,8 @@ def test_maps_that_swap_blocks_are_off_the_diagonal(in_order):
     heads = SWAP.reshape(2, 2, 4)
     swapping = encoder_layer(mlp(b_in=FAR, W_out=2 * SWAP, b_out=-2 * FAR))
     swapping = replace(swapping, attention=replace(plain(4, 2, W_Q=torch.zeros(4, 2)), W_O=heads))
-    read = {"x": 0 * row + 2 * FAR, "heads": row - 2 * FAR, "first": row}  # so far below 0 the MLP would be silent
+    # what the heads write is constant, and so far below 0 that the MLP would be silent: the row comes from x
+    read = {"x": row + 2 * FAR, "heads": 0 * row - 2 * FAR, "first": row}
     found = minilm._couple(read, swapping, torch.Generator())
     apart, crossed, mixed = [[0.5, 0], [0, 0.5]], [[0, 0.5], [0.5, 0]], [[0.25, 0.25], [0.25, 0.25]]
     due = {"skip": apart, "LN": mixed, "W_O": crossed, "W_O and LN": mixed, "MLP": crossed}
@@ -76,10 +77,12 @@ def test_interactions_are_over_the_effect_of_one_block(in_order, monkeypatch):
     x = torch.cat([torch.full((3, 2), FAR), torch.full((3, 2), 3 * FAR)]).double()
     monkeypatch.setattr(minilm.block_mixing, "interaction", lambda *_: torch.full((3, 1), 50.0))
     monkeypatch.setattr(minilm.block_mixing, "additive_share", lambda function, rows, heads, generator: len(rows))
-    monkeypatch.setattr(minilm, "fit_ridge", lambda x, y, new, ridge: new)
+    monkeypatch.setattr(minilm, "fit_ridge", lambda x, y, new, ridge: new / 2)
     layer_of_two = encoder_layer(mlp(size=2))
     found = minilm._measure_mlp({"first": x, "mlp_output": x}, layer_of_two, torch.Generator())
     assert found["interaction"] == pytest.approx(0.25)
+    # half of 100, 300 and 300 is predicted: squares of 50, 150 and 150 beside those of 400/3, 200/3 and 200/3
+    assert found["linear"] == pytest.approx(1 - 57 / 32)
     assert (found["additive"], found["least_singular"]) == (6, pytest.approx(1))
     monkeypatch.setattr(controls, "SAMPLES", 6)
     monkeypatch.setattr(controls, "additive_share", lambda function, rows, heads, generator: len(rows))

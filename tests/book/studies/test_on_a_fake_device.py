@@ -81,6 +81,17 @@ def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, compute):
     assert found.values.keys() == due.values.keys()
 
 
+def test_every_trained_layer_has_a_drawn_one_beside_it(tiny, monkeypatch):
+    monkeypatch.setattr(checkpoints, "find", lambda name: tiny)
+    arrays = experiments.compute_spectra(torch.device("cpu")).arrays
+    layers = GPT2["n_layer"]
+    beside = [name for name in arrays if f"control_{name}" in arrays]
+    assert {"pattern", "message", "varying"} <= set(beside)
+    for name in beside:
+        assert len(arrays[name]) == layers
+        assert arrays[f"control_{name}"].shape == arrays[name].shape
+
+
 @pytest.mark.parametrize("measure", [readings.readings, equality.entropy_shares])
 @pytest.mark.parametrize("seed", [None, 0], ids=["trained", "control"])
 def test_a_model_reads_text_where_it_is_told_to(tiny, measure, seed):

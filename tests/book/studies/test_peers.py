@@ -37,3 +37,7 @@ def test_every_way_has_its_memory_measured(asked):
 @pytest.mark.usefixtures("asked")
 def test_what_is_computed_is_what_the_record_holds():
     records.compare(packages.compute(None), experiments.load("peers-packages"))
+
+
+def test_three_digits_are_kept_of_what_is_measured_and_all_of_what_is_counted():
+    assert [packages._digits(value) for value in (1234567, 0.0123456, 98765.4)] == [1234567, 0.0123, 98800.0]

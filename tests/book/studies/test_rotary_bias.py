@@ -238,6 +238,9 @@ def test_pythias_steps_are_its_branches(hub, monkeypatch):
     result = surveys.survey_steps(torch.device("cpu"))
     assert result.array("step").tolist() == list(steps)
     assert result.array("range").shape == (3, 2, 4)
+    *before, last = result.array("range").max((1, 2)).tolist()
+    assert last not in before
+    assert result.values["range"].value == pytest.approx(last, rel=1e-9), "the range is that of the last step"
     assert len(set(result.array("range")[:, 0, 0].tolist())) == 3  # every branch has weights of its own
 
 

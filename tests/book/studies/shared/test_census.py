@@ -73,6 +73,14 @@ def test_scores_by_text_and_the_permutation_null(minilm, taken):
     assert taken.state["null_names"].sum() == 72
 
 
+def test_what_a_record_keeps_of_a_text_are_shares_of_one(taken):
+    arrays = census.summarise(taken, "few_").arrays
+    assert arrays["few_by_text"].sum(1) == pytest.approx(np.ones(3), abs=1e-4)
+    assert arrays["few_null"].sum(1) == pytest.approx(np.ones(1), abs=1e-4)  # of the first text alone
+    assert arrays["few_names"].sum(-1) == pytest.approx(np.ones((6, 12)))
+    assert arrays["few_null_names"].sum() == pytest.approx(1)
+
+
 def test_short_verticals_count_clusters_by_their_height():
     n = 24
     for high, short in ((20, 0.0), (8, 1.0)):
