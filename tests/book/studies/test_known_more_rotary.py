@@ -76,6 +76,14 @@ def test_kernels_at_the_end_of_a_training(monkeypatch):
     assert found.spectra["bias"][0].max() == pytest.approx(2)
 
 
+def test_the_slowest_turn_is_of_the_frequency_with_the_largest_sizes_of_all_heads(monkeypatch):
+    monkeypatch.setattr(kernels, "near_by_chance", lambda of: np.array([1]))
+    query, key = vectors(((((0.5, 0), (2, 4)), ((0, 0), (1, 5))), (((0.25, 0), (2, 4)), ((0, 0), (0.5, 5)))))
+    trace = {f"query_{name}": query[None].copy() for name in ("bias", "bias_folded", "mean")}
+    trace |= {f"key_{name}": key[None] for name in ("bias", "bias_folded", "mean")}
+    assert kernels.measure_kernels(trace, TURN).slowest_turn == pytest.approx(512)
+
+
 def test_random_phases_are_near_as_often_as_their_cosines_reach():
     """Half the heads turn once in 127 positions, the others half: then the end that is nearer to the best wins."""
     amplitude = np.zeros((2, 100, 2))
