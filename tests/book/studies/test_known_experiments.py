@@ -9,6 +9,7 @@ import torch
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
+from book.lab.mathematics.operation_counts import FORMS
 from book.lab.semi_bias_probe import semi_bias_probe
 from book.studies.one_score_four_parts import experiments as one_score
 from book.studies.patterns_and_messages import experiments as patterns
@@ -324,6 +325,8 @@ def test_the_fastest_run_of_each_form_and_length_is_kept(monkeypatch):
     assert [tuple(y.shape) for y in read] == ([(4, 12)] * 4 + [(8, 12)] * 4) * 3
     assert next(seconds, None) is None
     assert found.array("lengths").tolist() == [4, 8]
+    due = [[patterns.operation_counts.cost(form, n, 12, 3, 4).sequence for n in (4, 8)] for form in FORMS]
+    assert found.array("multiply_adds").tolist() == due
     monkeypatch.undo()
     clock = iter([2.0, 7.0])
     monkeypatch.setattr(patterns.time, "perf_counter", lambda: next(clock))
