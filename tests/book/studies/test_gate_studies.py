@@ -1,5 +1,7 @@
 """The studies of a BERT's gates: biases exchanged, heads taken away, the reader held to known truth, also on a GPU."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -68,3 +70,48 @@ def test_the_reader_is_held_to_known_truth_on_the_device(monkeypatch):
     assert {type(maps) for maps in read} == {OnGPU}
     for name, array in due.arrays.items():
         np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)
+
+
+def test_mixtures_count_gates_as_found_from_half_of_what_is_there(monkeypatch):
+    """One size and two noises: of five gates one has 0.4, one 0.05, one 0.03, others nothing; the reader gets these."""
+    kinds = len(gates.PATTERNS)
+    truth = np.zeros(len(gates.GATES))
+    truth[:3] = 0.4, 0.05, 0.03
+    reads = {"x": [0.2, 0.024, 0.9, 0.05], "y": [0.19, 0.025, 0, 0.04]}
+    monkeypatch.setattr(specimens, "SIZES", {16: 3})
+    monkeypatch.setattr(specimens, "HELD_OUT", ("x", "y"))
+    monkeypatch.setattr(specimens, "TUNING", ("z",))
+    drawn = []
+
+    def draw(n, present, noise, rng):
+        drawn.append((n, tuple(present), noise))
+        return SimpleNamespace(truth=truth, noise=noise, attention=np.eye(n), present=present)
+
+    def read(some, device):
+        for one in some:
+            scores = np.zeros(len(gates.GATES))
+            scores[:4] = reads[one.noise]
+            yield one, scores, one.present[0] if one.present else "residual"
+
+    monkeypatch.setattr(specimens, "draw", draw)
+    monkeypatch.setattr(specimens, "read_specimens", read)
+    shuffled = SimpleNamespace(scores=torch.arange(2.0)[:, None].expand(2, len(gates.GATES)))
+    monkeypatch.setattr(specimens.gates, "read_gates", lambda maps: shuffled)
+    found = specimens.compute(torch.device("cpu"))
+    by_name = {name.removeprefix("mixed_"): array for name, array in found.arrays.items()}
+    assert by_name["maps"].tolist() == [[[12] * kinds] * 2]
+    assert by_name["present"][0].tolist() == [[12, 12] + [0] * (kinds - 2)] * 2
+    assert by_name["found"][0, :, :3].tolist() == [[12, 0, 0], [0, 12, 0]]
+    assert by_name["absent"][0, 0].tolist() == [0] * 3 + [12] * (kinds - 3)
+    assert by_name["false"][0, :, :4].tolist() == [[0, 0, 0, 12], [0, 0, 0, 0]]
+    np.testing.assert_allclose(by_name["error"][0, 0, :4], 12 * np.array([0.2, 0.026, 0.87, 0.05]), rtol=1e-5)
+    confusion = by_name["confusion"][0]
+    for k, label in enumerate(specimens.LABELS):
+        named = label if label != "closed" else "residual"
+        assert confusion[:, k, gates.GATES.index(named)].tolist() == [3, 3]
+    assert confusion.sum() == 2 * 3 * len(specimens.LABELS)
+    assert found.values["accuracy"].value == 1, "noise that is called residual is named rightly"
+    assert by_name["shuffled"].tolist() == [[[0.5] * kinds] * 3]
+    assert all(
+        2 <= len(present) <= 4 for n, present, _ in drawn if len(set(present)) > 1 and "directional" not in present
+    )

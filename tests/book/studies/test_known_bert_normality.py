@@ -1,6 +1,7 @@
 """Normality, cone, singular values and entropy: what the page averages and counts, on arrays known by hand."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -303,6 +304,10 @@ def effects():
     return heads.measure_effects(arrays)
 
 
+CHANCES = ((0.25, 0.75, 0.125), (0.125, 0.75, 0.25))
+"""By layer; only the first and the last are spoken of."""
+
+
 def test_effects_are_correlated_over_all_heads_and_within_layers(effects):
     # ranks of the entropies 1, 2, 3, 6, 5, 4: 1 - 6 (2^2 + 2^2) / (6 35); ties of depth: 1, 1, 1, 2, 2, 2
     assert effects.with_entropy["trained"].value == pytest.approx(1 - 48 / 210)
@@ -319,6 +324,8 @@ def test_effects_are_correlated_over_all_heads_and_within_layers(effects):
     assert (found.linked_last, found.linked_deep_control) == ("−1.00 [−1.00, −1.00]", "−0.88 [−0.88, −0.88]")
     assert (found.ablated, found.ablated_tokens, found.sinks, found.heads) == (2, 96, 2, 3)
     assert found.sink_places == "1 (layer 0); 2 (layer 1)"
+    by_chance = {layers: _phrase_heads(replace(effects, chance=list(layers))).chance_ends for layers in CHANCES}
+    assert list(by_chance.values()) == ["25.0 %", "25.0 %"]
     written = tables.correlations(effects)
     assert written.loc["entropy, layer 1, trained"].tolist()[:2] == ["-1.00", "-1.00 to -1.00"]
     assert np.isnan(written.loc["depth, all heads, trained", "as far by chance"])

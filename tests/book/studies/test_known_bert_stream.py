@@ -157,6 +157,14 @@ def test_the_second_half_of_a_layer_is_split(rungs):
     assert table.loc["head outputs from both", LARGE] == "0.30 to 0.30"
 
 
+def test_the_last_of_three_layers_stands_apart_from_the_span_of_the_others(rungs):
+    both = ladder([[0.1, 0.5, -0.25]], {LARGE: 2.0, PERMUTED: 0.5})
+    rungs.measures[controls.BOTH] = both
+    phrases = controls.phrase_rungs(rungs, controls.measure_anisotropy(rungs))
+    assert (phrases.told_trained, phrases.told_last) == ("0.10 to 0.50", "\N{MINUS SIGN}0.25")
+    assert (phrases.told_large, phrases.told_permuted) == ("-0.50 to 1.00", "-0.12 to 0.25")
+
+
 def test_the_names_of_what_is_read_fit_their_places():
     assert [controls.PLACES[station] for station in STATIONS] == [("cosine", k) for k in range(6)]
     named = {name: POOLED[place[1]] for name, place in controls.PLACES.items() if place[0] == "pooled"}

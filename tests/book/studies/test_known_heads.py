@@ -159,6 +159,8 @@ def test_ranks_and_ratios_are_written_as_they_are():
     ranks = {"pattern": np.arange(24.0), "message": np.arange(24.0)[::-1], "control_pattern": np.full(24, 50.0)}
     found = spectra.phrase_ranks(values, ranks)
     assert (found["smallest"], found["grown"], found["message_head"]) == ("0.1250", "50%", "11 of layer 1")
+    values["pattern"][5] = 4, 1, 0.25  # over the largest of the head
+    assert spectra.phrase_ranks(values, ranks)["smallest"] == "0.0625"
     assert (found["rank_control"], found["rank_pattern"], found["rank_lowest"]) == ("50.0", "11.5", "0.0")
     ratio = np.full((2, 12), 0.5)
     ratio[0, :3], ratio[1, 0] = 2, 4

@@ -153,6 +153,17 @@ def test_the_first_token_gets_attention_and_brings_little_or_much():
     assert found["first"][[0, 3]].tolist() == pytest.approx([0.5, 0.75])
 
 
+def test_the_classes_of_a_layer_are_shares_of_its_heads():
+    """Two heads see all keys alike; the third looks at one."""
+    x = torch.randn(N, N, generator=torch.Generator().manual_seed(0)).double()
+    layer = plain(N, heads=3, W_K=torch.linalg.inv(x), W_V=torch.linalg.inv(x), W_O=torch.eye(N))
+    layer.W_Q[:] = 0
+    layer.b_Q[2] = N**0.5 * 30 * torch.eye(N)[5].double()
+    found = recorded.measure_layer(x, layer)
+    assert found["classes"].tolist() == pytest.approx([1 / 3, 0, 0, 0, 2 / 3])
+    assert found["first"][0] == pytest.approx(2 / 3 / N, abs=1e-6)
+
+
 def test_classes_are_of_the_largest_kind():
     scores = torch.zeros(6, len(GATES))
     scores[0, 0], scores[1, [1, 2]], scores[2, [0, 3]] = 0.05, 0.03, 0.05  # .03 and .03 are .06 of diagonals
@@ -509,6 +520,7 @@ def test_causal_gates_are_named_rightly_or_noise(monkeypatch):
         return SimpleNamespace(truth=truth, present=present)
 
     def read(whole, causal, device):
+        assert causal
         names = ["open", "residual", "closed", "directional"]
         return [(one, None, names[k % 4]) for k, one in enumerate(whole)]
 

@@ -165,7 +165,11 @@ def test_rows_grow_in_a_share_of_the_heads():
     maps[0] = TRAININGS
     largest = np.zeros((TRAININGS, SEQUENCES, LAYERS, HEADS))
     largest[..., 1, 0] = 8
-    found = read(grown=grown, maps=maps, largest=largest)
+    entropy = np.zeros((TRAININGS, SEQUENCES, LAYERS, HEADS))
+    entropy[:, 0, 0], entropy[..., 2, 1] = SEQUENCES / 4, 1
+    entropy += np.arange(HEADS) / 1000  # no two heads are alike
+    found = read(grown=grown, maps=maps, largest=largest, entropy=entropy)
+    assert found.entropy_by_layer == "0.25, 0.00, 0.25"
     assert found.amplified == "5.0 % (Q), 0.0 % (K), 12.5 % (V)"  # of 12 heads
     assert found.amplified_named == "60.0 % (Q), 0.0 % (K), 12.5 % (V)"
     assert found.largest_weights.tolist() == np.ones((3, LAYERS, HEADS)).tolist()

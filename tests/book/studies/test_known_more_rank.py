@@ -149,6 +149,8 @@ def test_random_stacks_are_followed_by_width_and_seed(monkeypatch):
     assert found.rate[1.0].value == pytest.approx(-math.log(10) / 10)
     assert found.rate[0.55].value == pytest.approx(-0.055 * math.log(10))
     assert next(iter(found.deep[2.0])) == "attention + skip"
+    assert "attention + skip + linear MLP" in found.deep[2.0]
+    assert len(found.deep[2.0]) == 4
     assert found.deep[2.0]["attention + skip"].shape == (stacks.SEEDS, 49)
     assert found.most_left == pytest.approx(10 ** (-4.8 + (4 + 0.0064) / 100))
     places = {name: place for place, name in enumerate(found.names)}

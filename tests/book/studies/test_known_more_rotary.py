@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from analysis.core.positions import Rotary
+from analysis.transformer.rotary import rotate
 from book.studies.rotary_bias import kernels, parts, seeds
 from book.studies.rotary_bias.parts import WAYS
 from book.studies.rotary_bias.runs import RUNS, SEQUENTIAL, TRACED
@@ -73,6 +74,14 @@ def test_kernels_at_the_end_of_a_training(monkeypatch):
     amplitude, phase = found.spectra["mean"]
     assert (amplitude[0, 1].tolist(), phase[0, 1, 1]) == ([0, pytest.approx(2)], pytest.approx(math.pi / 2))
     assert found.spectra["bias"][0].max() == pytest.approx(2)
+
+
+def test_the_slowest_turn_is_of_the_frequency_with_the_largest_sizes_of_all_heads(monkeypatch):
+    monkeypatch.setattr(kernels, "near_by_chance", lambda of: np.array([1]))
+    query, key = vectors(((((0.5, 0), (2, 4)), ((0, 0), (1, 5))), (((0.25, 0), (2, 4)), ((0, 0), (0.5, 5)))))
+    trace = {f"query_{name}": query[None].copy() for name in ("bias", "bias_folded", "mean")}
+    trace |= {f"key_{name}": key[None] for name in ("bias", "bias_folded", "mean")}
+    assert kernels.measure_kernels(trace, TURN).slowest_turn == pytest.approx(512)
 
 
 def test_random_phases_are_near_as_often_as_their_cosines_reach():
@@ -279,3 +288,34 @@ def test_trainings_in_order_stand_beside_the_parallel_ones(monkeypatch):
     assert (found.parallel_range_low, found.parallel_range_high) == (1, 7)
     assert (found.share_first, found.parallel_share_first) == (pytest.approx(0.75), 0.25)  # of 3, 1, 1 and thrice 1/2
     assert (found.strong_heads, found.strong_left_bias, found.strong_left_mean) == (12, 12, 0)
+
+
+def test_the_attention_to_the_position_before_is_a_mean_over_the_rows_of_all_batches():
+    """One window of two positions, whose second row looks at itself; then two windows of three, with equal weights."""
+    scores = parts.Scores([], None, watch=("whole", "no kernel"))
+    sharp = torch.zeros(1, 1, 2, 2)
+    sharp[..., 1, 1] = 1000
+    scores._watch(0, sharp, {"kernel": sharp})
+    scores._watch(0, torch.zeros(2, 1, 3, 3), {"kernel": torch.zeros(1, 1, 3, 3)})
+    # five rows have a position before them: one 0 or, without the kernel, 1/2; two 1/2, two 1/3
+    assert scores.previous_attention().flatten().tolist() == pytest.approx([(1 + 2 / 3) / 5, (1.5 + 2 / 3) / 5])
+
+
+def test_pieces_of_the_rows_of_a_network_add_up_to_its_scores():
+    g = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, 1, 2, 3, 4, generator=g, dtype=torch.float64)
+    b_Q, b_K = torch.randn(2, 2, 4, generator=g, dtype=torch.float64)
+    pieces = parts.SplitRows._split(SimpleNamespace(rotary=TURN), query, key, (b_Q, b_K), 0.5)
+    torch.testing.assert_close(pieces.sum(0), 0.5 * query @ key.mT)
+    for head in range(2):
+        for i in range(3):
+            for j in range(3):
+                q, k = query[0, head, i], key[0, head, j]
+                own, other = (rotate(torch.stack([b[head]] * 3), TURN) for b in (b_Q, b_K))
+                due = [
+                    (q - own[i]) @ (k - other[j]),
+                    own[i] @ (k - other[j]),
+                    (q - own[i]) @ other[j],
+                    own[i] @ other[j],
+                ]
+                assert pieces[:4, 0, head, i, j].tolist() == pytest.approx([0.5 * float(each) for each in due])

@@ -92,6 +92,8 @@ def test_a_rise_is_of_the_query_bias_and_of_the_norm():
     assert found.shares.tolist() == pytest.approx([0.75, 0.25, -1, 0.25])
     assert (found.beta_local_low, found.beta_local_high) == (pytest.approx(0.25), pytest.approx(0.25))
     assert (found.beta_other_low, found.beta_other_high) == (pytest.approx(0.75), pytest.approx(0.75))
+    found = tilt.measure_rise(given, OF_FOUR, (0, 1))  # no other head is left: all are named
+    assert (found.beta_other_low, found.beta_other_high) == (pytest.approx(-1), pytest.approx(0.75))
     found = tilt.measure_rise(given, OF_FOUR, ())
     assert (found.beta_other_low, found.beta_other_high) == (pytest.approx(0.25), pytest.approx(0.75))
     assert (found.beta_local_low, found.beta_local_high) == (pytest.approx(-1), pytest.approx(0.75))

@@ -79,6 +79,21 @@ def test_columns_follow_the_semi_bias_of_their_own_head():
     assert state[0, 0, 0].item() / census.streaming.UNIT == pytest.approx(1)
 
 
+def test_columns_are_held_to_the_bias_of_the_next_head():
+    """Three heads, all directional; the bias of the next head says of each what is there, its own the opposite."""
+    reader = SimpleNamespace(census=SimpleNamespace(state={"bias": torch.zeros(1, 3, 2, dtype=torch.long)}))
+    rising = double(1, 2, 3)
+    reader.semi_bias = torch.zeros(3, 3, 3).double()
+    for head in range(3):
+        reader.semi_bias[head, head], reader.semi_bias[(head + 1) % 3, head] = -rising, rising
+        reader.semi_bias[(head + 2) % 3, head] = double(1, -2, 1)
+    maps = rising.exp().expand(3, 3, 3)
+    reading = SimpleNamespace(columns=maps[:, 0], score=lambda name: double(0.5, 0.5, 0.5))
+    found = census._Reader.follow_bias(reader, 0, maps, reading)
+    assert (found["bias_correlation"].item(), found["bias_other"].item()) == pytest.approx((-3, 3))
+    assert (found["bias_maps"].item(), found["bias_top"].item(), found["bias_chance"].item()) == (3, 0, 1)
+
+
 def test_models_stand_side_by_side_in_means_over_layers(monkeypatch):
     own = {
         "gates": np.concatenate([np.full((2, 2, 2, 7), 0.05), np.full((2, 2, 2, 2), 9)], -1),  # text, layer, head, gate

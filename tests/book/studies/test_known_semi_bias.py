@@ -164,6 +164,21 @@ def test_token_norms_correlate_as_they_are_ordered(monkeypatch):
     assert (found.tok_exact_low, found.tok_exact_high) == (-1, 1)
 
 
+def test_heads_whose_correlation_turns_at_equal_frequency_are_counted(monkeypatch):
+    table = double([1, 0], [2, 0], [3, 0], [4, 0], [5, 0])
+    layer = plain(2, heads=3, W_Q=EYE, W_K=EYE)
+    layer.b_Q[:, 0] = double(1, -1, 1)
+    hand_over(monkeypatch, tokens, per_million=np.array([5.0, 1.0, 4.0, 2.0, 3.0]), never=7)
+    monkeypatch.setattr(tokens, "_scatter_of_tokens", lambda *_: None)
+    monkeypatch.setattr(tokens, "TOKEN_POSITION", 0)
+    partial = iter([-0.5, 0.25, 0.75])
+    monkeypatch.setattr(tokens, "partial_rank_correlation", lambda *_: next(partial))
+    mini = SimpleNamespace(tokens=table, positions=double([0, 1]), weights=layer, folded=layer)
+    found = tokens.measure_tokens(mini, None, SimpleNamespace(device="cpu"))
+    assert (found.tok_flipped, found.tok_partial_positive, found.tok_positive) == (2, 2, 2)
+    assert (found.tok_partial_low, found.tok_partial_high) == (-0.5, 0.75)
+
+
 def test_scatter_of_heads_without_a_semi_bias_has_a_correlation_of_zero(monkeypatch):
     table = first_layer.TokenTable(np.arange(5.0), np.array([np.zeros(5), -np.arange(5.0)]), np.ones(5))
     monkeypatch.setattr(tokens.first_layer, "token_table", lambda *_, **__: table)
@@ -298,6 +313,17 @@ def test_factors_of_a_first_layer_become_the_weights_of_one_query(monkeypatch):
     own = np.array([[math.log(4) * 2**0.5, 0, 0, 0]])
     ramped = gpt2.mixtures(record(sigma=width, left=left, right=right, own=own, curve=np.zeros((4, 3))))
     assert ramped.weights["ramp and circle"].tolist() == pytest.approx([0.4, 0.2, 0.4])
+
+
+def test_a_position_that_is_wider_than_its_token_keeps_more_of_its_score(monkeypatch):
+    monkeypatch.setattr(gpt2, "HEAD", 0)
+    monkeypatch.setattr(gpt2, "QUERY", 2)
+    width = np.array([3.0, 4, 8, 4, 10])  # of their median 4 are the tokens
+    kept = np.array([3 / 5, 4 / 32**0.5, 8 / 80**0.5])
+    left, right = np.ones((1, 5, 1)), np.array([[[1.0], [2.0], [-1.0], [7.0], [7.0]]])
+    found = gpt2.mixtures(record(sigma=width, left=left, right=right, own=np.zeros((1, 5)), curve=np.zeros((5, 3))))
+    weights = np.exp(np.array([1, 2, -1]) * kept * kept[2])
+    assert found.weights["circle alone"].tolist() == pytest.approx((weights / weights.sum()).tolist())
 
 
 def test_principal_axes_of_a_curve_end_positive():

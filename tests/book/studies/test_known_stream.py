@@ -176,3 +176,5 @@ def test_pretraining_is_compared_in_the_last_layer():
     np.testing.assert_allclose(found.curves["directional"]["seed 1"], [[45, 25]] * 2)
     np.testing.assert_allclose(found.curves["missing entropy"]["control"], 99)
     assert found.gates["three seeds, not"].shape == (3, 2, 3, len(GATES))
+    np.testing.assert_allclose(found.gates["pre-trained"], [gates.mean(0)])
+    np.testing.assert_allclose(found.gates["control"], [control.mean(0)])

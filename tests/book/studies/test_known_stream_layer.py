@@ -116,6 +116,77 @@ def test_blocks_are_coupled_by_the_two_halves_of_the_layer(in_order, monkeypatch
         torch.testing.assert_close(coupled[2 * k + 1], torch.stack([passed.first[k], passed.second[k]]))
 
 
+def test_pairs_of_rows_are_as_many_as_half_of_the_samples(in_order, monkeypatch):
+    asked = []
+
+    def interaction(function, a, b, heads, pair):
+        asked.append((a[:, 0].tolist(), b[:, 0].tolist()))
+        return torch.ones(len(a), 2)
+
+    x = torch.arange(1.0, 12).double()[:, None].expand(11, 2) * FAR
+    monkeypatch.setattr(controls, "SAMPLES", 6)
+    monkeypatch.setattr(controls, "interaction", interaction)
+    monkeypatch.setattr(controls, "block_coupling", lambda function, at, heads: torch.eye(2).double())
+    controls._pool([SimpleNamespace(x=x, first=x, heads=x)], encoder_layer(mlp(size=2)))
+    assert asked == [([FAR, 2 * FAR, 3 * FAR], [4 * FAR, 5 * FAR, 6 * FAR])] * controls.PAIRS
+
+
+def test_patterns_are_read_on_the_first_tokens_of_the_first_texts(monkeypatch):
+    monkeypatch.setattr(minilm, "READ_TEXTS", 2)
+    monkeypatch.setattr(minilm, "READ_TOKENS", 3)
+    states = [torch.arange(2.0 * n).reshape(2, n, 1) + 100 * n for n in (5, 2, 4)]  # two layers
+    monkeypatch.setattr(minilm.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(minilm.pretrained, "tokenizer", lambda checkpoint: None)
+    monkeypatch.setattr(minilm.pretrained, "load", lambda checkpoint, control_seed, device: control_seed)
+    monkeypatch.setattr(minilm.extraction, "hidden_states", lambda model, tokenizer, passages: states)
+    monkeypatch.setattr(minilm, "load", lambda model: SimpleNamespace(encoder_layers=lambda: ["first", "second"]))
+    measure_layer = lambda read, layer, seed: {"sum": np.array([float(x.sum()) + seed for x in read])}  # noqa: E731
+    monkeypatch.setattr(minilm, "measure_layer", measure_layer)
+    monkeypatch.setattr(minilm, "_read", lambda model, short: [model, *(text.tolist() for text in short)])
+    found = minilm.survey("a", ["1", "2", "3"])
+    due = [[[[500], [501], [502]], [[505], [506], [507]]], [[[200], [201]], [[202], [203]]]]
+    assert found["residual"] == [None, *due]
+    assert found["control_residual"] == [0, *due]
+    for prefix in ("", "control_"):
+        sums = [[float(text[level].sum()) + level for text in states] for level in (0, 1)]
+        assert found[f"{prefix}sum"].tolist() == sums
+
+
+def test_the_maps_whose_coupling_is_measured_lead_from_station_to_station(in_order, monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    (drawn,) = random_layers(1, 2, 8, generator=generator)
+    for bias in (drawn.attention.b_O, drawn.norm_attention.bias, drawn.norm_mlp.bias):
+        bias[:] = torch.randn(8, generator=generator, dtype=torch.float64)
+    passed = run_layer(torch.randn(6, 8, generator=generator, dtype=torch.float64), drawn)
+    found = []
+
+    def block_coupling(function, at, heads):
+        found.append((at[0], function(at[0])))
+        return torch.eye(heads).double() * len(found)
+
+    monkeypatch.setattr(minilm.block_mixing, "block_coupling", block_coupling)
+    monkeypatch.setattr(minilm, "POINTS", 2)
+    rows = {"x": passed.x, "heads": passed.heads, "first": passed.first}
+    assert minilm._couple(rows, drawn, torch.Generator())[:, 0, 0].tolist() == pytest.approx([0.5] * 7)
+    for k in range(2):
+        x, y, z = passed.x[k], passed.heads[k], passed.first[k]
+        added = passed.mlp_output[k]
+        norm = drawn.norm_attention
+        centred = (x + y) - (x + y).mean()
+        due = {
+            "skip": (y, x + y),
+            "LN": (y, centred / (centred.square().mean() + norm.eps).sqrt() * norm.gain + norm.bias),
+            "W_O": (y, passed.before_first[k]),
+            "W_O and LN": (y, z),
+            "MLP": (z, added),
+            "MLP and skip": (z, z + added),
+            "MLP, skip and LN": (z, passed.second[k]),
+        }
+        for name, pair in due.items():
+            read, written = found[7 * k + minilm.COUPLINGS.index(name)]
+            torch.testing.assert_close(torch.stack([read, written]), torch.stack(pair))
+
+
 def test_every_third_text_is_held_out_and_another_chooses_the_ridge(in_order, monkeypatch):
     """Eleven texts of one row, which is the number of the text; predictions are nearest to 0.1."""
     texts = torch.arange(11.0).double()[:, None].expand(11, 2)

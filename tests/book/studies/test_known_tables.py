@@ -105,6 +105,8 @@ def test_runs_of_two_layers_stand_before_the_single_layer():
     table = induction.runs({"one-layer": never, "seed-1": run, "seed-0": at_once})
     assert list(table.index) == ["seed-0", "seed-1", "one-layer"]
     assert table.loc["seed-1"].tolist() == ["step 300", 0.25, 5.0, 0.9, 0.8, "0.10, 0.25"]
+    named = table.loc["seed-1", ["loss on new tokens", "loss on repeats", "copying", "prefix matching"]]
+    assert named.tolist() == [5.0, 0.25, 0.8, 0.9]
     assert (table.iloc[0, 0], table.iloc[2, 0], table.iloc[2, 1]) == ("step 0", "never", 3.0)
 
 

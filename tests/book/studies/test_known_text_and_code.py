@@ -307,6 +307,7 @@ def test_controls_are_measured_on_the_longest_text(monkeypatch):
 
 def test_every_rung_has_its_seeds_and_only_two_networks_are_compared(monkeypatch):
     def make_controls(model, initialise):
+        assert (model, initialise) == (1, "initialise")
         return [SimpleNamespace(rung=rung, network=10 * seed + k) for seed in (1, 2) for k, rung in enumerate(RUNGS)]
 
     for name in ("measure_rows", "measure_coded_maps", "compare_attention", "measure_maps", "measure_ranks"):
@@ -314,7 +315,7 @@ def test_every_rung_has_its_seeds_and_only_two_networks_are_compared(monkeypatch
     monkeypatch.setattr(classifier, "make_controls", make_controls)
     monkeypatch.setattr(classifier, "encode", lambda data, gene: {"of": gene})
     monkeypatch.setattr(classifier.survey, "run", lambda model, of: model + of)
-    run = SimpleNamespace(model=1, data=None, control=None)
+    run = SimpleNamespace(model=1, data=None, control="initialise")
     found = classifier.survey_networks(run, 0.5)
     assert found["trained/measure_ranks"].tolist() == [1.5]
     assert found["random/measure_maps"].tolist() == [10.5, 20.5]

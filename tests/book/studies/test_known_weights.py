@@ -64,6 +64,30 @@ def test_rows_on_the_axis_of_a_stretch_are_its_cone():
     assert 0.5 < found.middle["isotropic"][0] < 1
 
 
+def test_heads_amplify_a_row_together_where_their_squares_add_up_to_more_than_one():
+    shrinking = layer_of(0.6 * EYE, 0.8 * EYE, 2 * EYE, heads=2)  # 0.36 and 0.36; 0.64 and 0.64
+    found = asymmetry.measure_stretching(subjects_of(EYE, shrinking), SimpleNamespace(layer=0, head=0))
+    assert found.joint["trained"] == [0, 1, 1]
+    assert [share.value for share in found.alone["trained"]] == [0, 0, 1]
+
+
+def test_half_of_the_rows_lie_within_an_aperture():
+    long = layer_of(torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64)), EYE, EYE)
+    found = cone.measure_cone(subjects_of(torch.tensor([[0.0, 1], [0, 2], [1, 0]]).double(), long))
+    assert found.positions["trained"][0].tolist() == [0.25, 0.25, 1]
+    assert found.half == [pytest.approx(0.75), 0, 0]
+
+
+def test_the_last_singular_value_is_over_the_first_in_the_worst_head():
+    W_Q = torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64))
+    layer = layer_of(W_Q, EYE, EYE, heads=2)
+    layer.W_Q[1] = EYE
+    found = terms.measure_form(subjects_of(EYE, layer), SimpleNamespace(layer=0, head=0))
+    assert found.last_singular_value == pytest.approx(0.25)
+    assert (found.channel, found.next_singular_value) == (2, 0)
+    assert found.signs["trained"] == [(2, 0)]
+
+
 def test_a_symmetric_table_of_scores_has_no_antisymmetric_share():
     scores = torch.tensor([[[1.0, 2.0], [2.0, -3.0]]])
     share, _, spread, negative = asymmetry.measure_scores(scores)

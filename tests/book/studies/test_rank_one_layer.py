@@ -1,5 +1,6 @@
 """One random layer of the study of rank collapse: what goes in comes out where the answer is known."""
 
+import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask
@@ -43,7 +44,10 @@ def test_rows_are_placed_at_the_distances_that_are_asked_for():
 
 
 def test_what_scores_see_decides_the_power():
-    slopes = {name: slope.value for name, slope in stacks.measure_one_layer(torch.device("cpu")).slopes.items()}
+    found = stacks.measure_one_layer(torch.device("cpu"))
+    slopes = {name: slope.value for name, slope in found.slopes.items()}
+    left = found.after["with skip"][:, -1] / 1e-4  # of the rows that lie nearest to their mean
+    assert found.log_factor[1.0].value == pytest.approx(left.log().mean().item())
     three = {"attention", "then MLP", "then LayerNorm", "scores by place"}
     assert {name for name, slope in slopes.items() if abs(slope - 3) < 0.02} == three
     assert {name for name, slope in slopes.items() if abs(slope - 1) < 0.02} == set(slopes) - three

@@ -6,6 +6,7 @@ import pytest
 from analysis.statistics.intervals import rotations
 from book.lab.dna import sites
 from book.lab.dna.fasta import Gene
+from book.lab.dna.phase import phases
 from book.lab.dna.simulate import Backbone, invent_backbones
 
 LINEAGES = [
@@ -48,6 +49,11 @@ def test_a_deletion_is_marked_where_it_is_bridged():
     assert np.flatnonzero(sites.mark_tokens(gapped, columns)).tolist() == [0, 1]
     with pytest.raises(ValueError, match="columns must be 40"):
         sites.mark_tokens(gapped, columns[:-1])
+
+
+def test_gaps_behind_the_last_base_have_its_phase():
+    assert phases("AC-G--", stride=1).tolist() == [0] * 6
+    assert phases("A-CGT--", stride=3).tolist() == [0, 1, 1]
 
 
 def test_phases_count_the_gaps_before():

@@ -1,6 +1,7 @@
 """Exact ranks and the walk through small matrices."""
 
 import doctest
+from fractions import Fraction
 
 import jaxtyping
 import numpy as np
@@ -90,3 +91,8 @@ def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
     assert exact_ranks.exact_rank(centred) == exact_ranks.exact_rank(matrix) - inside
     assert rank.centred_rank(x) == exact_ranks.exact_rank(centred)
     assert (rank.distance_of_ones(x) < 1e-9) == inside
+
+
+def test_fractions_keep_what_is_behind_the_point():
+    rows = [[Fraction(1, 2), Fraction(1)], [Fraction(1), Fraction(2)]]
+    assert exact_ranks.exact_rank(np.array(rows, dtype=object)) == 1

@@ -128,3 +128,12 @@ def test_arguments_that_do_not_fit_are_refused(monkeypatch):
             call()
     with pytest.raises(ValueError, match="samples"):
         stretching.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
+
+
+def test_texts_of_one_length_are_stretched_as_each_alone():
+    g = torch.Generator().manual_seed(6)
+    x, W = torch.randn(2, 3, 5, generator=g).double(), torch.randn(4, 5, 2, generator=g).double()
+    found = stretching.amplification(x, W)
+    assert found.shape == (2, 4, 3)
+    for text, due in zip(x, found):
+        torch.testing.assert_close(stretching.amplification(text, W), due)

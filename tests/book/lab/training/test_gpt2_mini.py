@@ -149,3 +149,30 @@ def test_a_full_disk_while_the_model_is_written_leaves_nothing_and_says_so(tmp_p
     with pytest.raises(OSError, match=r"the model cannot be written to .*: .*No space left on device"):
         publish_model(tmp_path, model, None, {}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_begins_without_dropout():
+    config = gpt2_mini.make_model().config
+    assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0, 0, 0)
+
+
+def test_windows_of_a_step_are_drawn_by_seed_and_step(monkeypatch, tmp_path):
+    kept = []
+
+    class StopHereError(Exception):
+        """Nothing is to be trained."""
+
+    def train(model, batch, *_, **__):
+        kept.append(batch)
+        raise StopHereError
+
+    monkeypatch.setattr(gpt2_mini.loop, "train", train)
+    corpus = gpt2_mini.read_corpus(TINY)
+    for seed in (1, 2):
+        with pytest.raises(StopHereError):
+            gpt2_mini.train(tmp_path / str(seed), 5, seed=seed, corpus=corpus, device="cpu")
+    drawn = [batch(step) for batch in kept for step in (0, 3)]
+    for k, (seed, step) in enumerate([(1, 0), (1, 3), (2, 0), (2, 3)]):
+        g = torch.Generator().manual_seed(1_000_003 * seed + step)
+        starts = torch.randint(len(corpus.ids) - 128, (len(drawn[k]), 1), generator=g)[:, 0]
+        assert [row.tolist() for row in drawn[k]] == [corpus.ids[start : start + 129].tolist() for start in starts]

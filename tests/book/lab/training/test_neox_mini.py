@@ -1,5 +1,7 @@
 """neox-mini: four variants that differ in one thing each, and a probe that reads their biases."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,52 @@ def trained(small, tmp_path_factory):
     out, corpus = tmp_path_factory.mktemp("neox"), gpt2_mini.read_corpus(TINY)
     card = neox_mini.train(out, steps=12, seed=2, device="cpu", probe=make_probe(corpus.windows), corpus=corpus)
     return out, card
+
+
+def test_a_variant_is_described_by_what_it_turns():
+    told = {name: neox_mini._describe(variant) for name, variant in neox_mini.VARIANTS.items()}
+    for name, variant in neox_mini.VARIANTS.items():
+        assert ("all coordinates" in told[name]) == (variant.rotary == 1)
+        assert ("25% of the coordinates" in told[name]) == (variant.rotary == 0.25)
+        assert ("no biases anywhere" in told[name]) == (not variant.biases)
+        assert ("stand side by side" in told[name]) == variant.parallel
+
+
+def test_the_probe_reads_biases_means_and_losses_of_every_layer(small):
+    """Of a model whose parameters are all random: what the LayerNorm's bias makes of a weight is added to the bias."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        model = neox_mini.make_model(neox_mini.VARIANTS["neox-mini"]).eval()
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    windows = torch.arange(66 * 3).remainder(50).reshape(2, -1)
+    found = make_probe(windows)(0, model)
+    with torch.no_grad():
+        states = model(windows[:, :-1], output_hidden_states=True).hidden_states
+        own = model(windows[:, :-1]).logits.log_softmax(-1).gather(-1, windows[:, 1:, None]).mean()
+    for i, block in enumerate(model.gpt_neox.layers):
+        attention, norm = block.attention, block.input_layernorm
+        weight, bias = attention.query_key_value.weight.detach(), attention.query_key_value.bias.detach()
+        heads = len(bias) // 3 // attention.head_size
+        folded = bias + (weight * norm.bias.detach()).sum(1)
+        mean = norm(states[i]).detach().mean((0, 1)) @ weight.T + bias
+        for name, vector in {"bias": bias, "bias_folded": folded, "mean": mean}.items():
+            for k, part in enumerate(("query", "key")):
+                for h in range(heads):
+                    start = (3 * h + k) * attention.head_size
+                    due = vector[start : start + attention.head_size]
+                    torch.testing.assert_close(
+                        torch.from_numpy(found[f"{part}_{name}"][i, h]), due, rtol=1e-4, atol=1e-5
+                    )
+    for k, part in enumerate(("query", "key")):
+        changed = deepcopy(model)
+        with torch.no_grad():
+            for block in changed.gpt_neox.layers:
+                block.attention.query_key_value.bias.view(-1, 3, block.attention.head_size)[:, k] = 0
+            logs = changed(windows[:, :-1]).logits.log_softmax(-1)
+            loss = -logs.gather(-1, windows[:, 1:, None]).mean().item()
+        assert found[f"held_out_no_{part}_bias"] == pytest.approx(loss, rel=1e-5)
+        assert loss != pytest.approx(-own.item(), rel=1e-4)
 
 
 def test_biases_begin_at_nought_and_are_learned(trained):

@@ -1,5 +1,7 @@
 """The census of gates: what it counts, and what it refuses."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -161,3 +163,11 @@ def test_the_end_of_a_diagonal_by_hand():
     lines = map_counts.measure_lines(marked, reading)
     assert (lines["diagonal"].item(), lines["diagonal_end"].item()) == (2, 3)
     assert lines["open_maps"].item() == 1
+
+
+def test_a_token_of_marks_of_the_tokenizer_alone_is_no_punctuation():
+    words = {1: "[CLS]", 2: "\u0120", 3: "##", 4: ",", 5: "##.", 6: "a", 7: "end"}
+    tokenizer = SimpleNamespace(
+        sep_token_id=7, eos_token_id=None, convert_ids_to_tokens=lambda ids: [words[i] for i in ids]
+    )
+    assert census.token_kinds(tokenizer, [1, 2, 3, 4, 5, 6, 7]).tolist() == [0, 3, 3, 2, 2, 3, 1]

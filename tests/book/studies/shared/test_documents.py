@@ -1,10 +1,13 @@
 """The ladder on documents: what is averaged, over which units, and where a control is left behind."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from analysis.models.controls import SEEDS
+from book.lab.documents import KINDS, load_documents
 from book.publish.records import Result
 from book.studies.shared import documents
 from book.studies.shared.documents import CONTROLS, LADDER, DocumentLadder, read_ladder, survey_documents
@@ -65,3 +68,17 @@ def test_a_survey_keeps_documents_of_the_trained_network_and_sorts_controls_by_r
     controls = result.array("x" + CONTROLS)
     assert controls[..., 0].tolist() == [[float(rung)] * 5 for rung in range(4)]
     assert controls[0, :, 1].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_controls_read_the_first_documents_of_each_kind_and_are_averaged_over_them(monkeypatch):
+    monkeypatch.setattr(documents.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(documents.pretrained, "load", lambda checkpoint, **options: options["control_seed"])
+    controls = [SimpleNamespace(network=seed) for seed in SEEDS for _ in LADDER]
+    monkeypatch.setattr(documents, "make_controls", lambda trained, load, rungs: controls)
+    found = survey_documents(lambda network, text, _: {"x": np.array([len(text)])}, each=2, each_of_controls=1)
+    every = [len(document.text) for document in load_documents(each=2)]
+    first = [len(document.text) for document in load_documents(each=1)]
+    assert (len(every), len(first)) == (2 * len(first), len(KINDS))
+    assert found.array("x").ravel().tolist() == every
+    assert found.array("x" + CONTROLS).ravel().tolist() == pytest.approx([np.mean(first)] * 20)
+    assert np.mean(first) != np.mean(every)
