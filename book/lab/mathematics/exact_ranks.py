@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 
-def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
+def exact_rank(matrix: Sequence[Sequence[int | Fraction]] | np.ndarray) -> int:
     """Return the rank of a matrix of whole numbers or fractions, by elimination without rounding.
 
     Raises
@@ -23,6 +23,8 @@ def exact_rank(matrix: Sequence[Sequence[int]] | np.ndarray) -> int:
     --------
     >>> exact_rank([[1, 2], [2, 4]]), exact_rank([[0, 0]])
     (1, 0)
+    >>> exact_rank([[Fraction(1, 3), 1], [1, 3]])
+    1
     """
     rows = _fractions("matrix", matrix)
     rank = 0
