@@ -40,7 +40,7 @@ def exact_rank(matrix: Sequence[Sequence[int | Fraction]] | np.ndarray) -> int:
     return rank
 
 
-def _fractions(name: str, matrix: Sequence[Sequence[int]] | np.ndarray) -> list[list[Fraction]]:
+def _fractions(name: str, matrix: Sequence[Sequence[int | Fraction]] | np.ndarray) -> list[list[Fraction]]:
     """Take the entries as fractions; floating numbers are refused, since what they were rounded from is lost."""
     entries = np.asarray(matrix, dtype=object)
     if entries.ndim != 2:
