@@ -16,7 +16,7 @@ from book.studies.bert_gates import controls, gate_census, sink
 from book.studies.bert_gates import experiments as recorded
 from book.studies.bert_gates.controls import LARGE, PERMUTED, SHARP
 from book.studies.bert_gates.gate_census import ModelCensus, Ratio
-from book.studies.gate_detector import calibration
+from book.studies.gate_detector import calibration, cost
 from book.studies.gate_detector.calibration import COUNT, DRAWN, INDEPENDENT, KINDS, SIZES, UNKIND
 from book.studies.shared import map_counts, released_code
 from tests.book.studies.known import Known, double, plain, record
@@ -569,3 +569,16 @@ def test_entropies_of_ideal_gates_are_known(monkeypatch):
     # of Gaussian scores with deviation s, a row lies s^2 / 2 nats below log n
     assert (1 - noise[0.1].rows) * math.log(rows) == pytest.approx(0.1**2 / 2, rel=0.1)
     assert (1 - noise[1.0].rows) * math.log(rows) == pytest.approx(1 / 2, rel=0.1)
+
+
+def test_reading_a_map_takes_the_least_of_its_times(monkeypatch):
+    """The clock does not start at 0, and two maps are read three times each."""
+    clock, read = iter([100, 107, 110, 112, 120, 125, 200, 230, 300, 340, 400, 421]), []
+    monkeypatch.setattr(cost, "time", SimpleNamespace(process_time=lambda: next(clock)))
+    monkeypatch.setattr(cost, "a_map", lambda n: n)
+    monkeypatch.setattr(cost.gates, "read_gates", read.append)
+    peak = lambda command, **_: SimpleNamespace(stdout=f"{512 * int(command[-1])}\n")  # noqa: E731
+    monkeypatch.setattr(cost, "subprocess", SimpleNamespace(run=peak))
+    seconds, megabytes = cost.measure((4, 6), repeats=3)
+    assert (seconds.tolist(), megabytes.tolist()) == ([2, 21], [2, 3])
+    assert read == [4] * 3 + [6] * 3

@@ -103,6 +103,7 @@ def test_spectra_use_as_many_directions_as_have_a_value(monkeypatch):
         "ladder_message_rank": np.full((3, 2, 2, 12), 20.0),
     }
     controls["ladder_message_rank"][1, 1, 1, 0] = 4.5
+    controls["ladder_pattern_rank"][2, 1, 0, :5] = 60  # fewer heads than make a median
     varying, constant, query_bias = np.full((2, 12), 2.0), np.full((2, 12), 1.0), np.full((2, 12), 1.0)
     constant[1, :2], query_bias[0, 0], query_bias[1, 3] = 6, 8, 3
     table = record(
@@ -129,6 +130,8 @@ def test_spectra_use_as_many_directions_as_have_a_value(monkeypatch):
     assert (found.pattern_below, found.message_below) == ("1", "0")  # 10 and 30 against 20, and twice 20
     assert found.ladder["pattern W_P"].trained.tolist() == pytest.approx([10, 30])
     assert list(found.ladder["message W_M"].controls) == list(RUNGS)
+    for of_rung in found.ladder["pattern W_P"].controls.values():
+        assert of_rung.tolist() == [[20, 20], [20, 20]]
 
 
 X = double([1, 0], [0, 1], [2, 0.5])

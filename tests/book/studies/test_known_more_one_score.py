@@ -218,6 +218,34 @@ def test_heads_are_drawn_model_by_model():
     assert (named.far_heads, named.early, named.against) == ("0, 2", "75 %", "1")
 
 
+def test_shares_are_those_of_the_models_beside_their_controls(monkeypatch):
+    for name in ("measure_texts", "measure_layers", "mixed_terms"):
+        monkeypatch.setattr(measure.shares, name, lambda one, name=name: name)
+    for name in ("model_numbers", "minilm_numbers"):
+        monkeypatch.setattr(measure.shares, name, lambda *_: {})
+    for name in ("MiniLMNumbers", "GPT2MiniNumbers", "VariantNumbers"):
+        monkeypatch.setattr(measure, name, dict)
+
+    def models(factor):
+        return {
+            name: SimpleNamespace(
+                parts=factor * np.array([[[k, 2.0, 3, 9]]]), divergence=np.array([[factor * k]]), first=None
+            )
+            for k, name in enumerate(measure.MODELS, 1)
+        }
+
+    found = measure.measure_shares(RECORD, models(1), models(10), SimpleNamespace(count=5, parts="all seeds"))
+    drawn = {title: values for title, values in found.panels.items() if title != "gpt2-mini, seeds 0 to 4"}
+    assert {title: values.tolist() for title, values in drawn.items()} == {
+        f"{GPT2}, layer 0": found.heads[GPT2].parts.tolist(),
+        "minilm": [[2, 2, 3]],
+        "variant-bert-mini": [[3, 2, 3]],
+        "control of minilm": [[20, 20, 30]],
+    }
+    assert (found.heads["minilm"].divergence.tolist(), found.heads["minilm"].control.tolist()) == ([2], [20])
+    assert found.first_layers["variant-bert-mini"].divergence.tolist() == [3]
+
+
 EYE = torch.eye(2).double()
 
 

@@ -43,6 +43,14 @@ def test_the_printed_context_is_the_product_where_the_rows_are_a_symmetric_matri
     assert networks._printed_context_error() < 1e-12
 
 
+def test_texts_are_cut_where_the_page_cuts_them_or_earlier_where_the_model_ends(monkeypatch):
+    monkeypatch.setattr(networks, "load", lambda _: SimpleNamespace(encoder_layers=list))
+    monkeypatch.setattr(networks.extraction, "hidden_states", lambda *given: [torch.tensor(given[-1])])
+    for limit, longest in ((512, networks.LONGEST), (networks.LONGEST, networks.LONGEST), (20, 20)):
+        model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=limit))
+        assert networks._run(model, None, ["text"]).states == [longest]
+
+
 def test_a_change_is_the_mean_over_texts_and_layers():
     def texts(*sizes):
         return [SimpleNamespace(before_first=double([3, 4]), first=double([3 + 5 * size, 4])) for size in sizes]
