@@ -157,7 +157,7 @@ def test_parts_of_scores_are_read_row_by_row(monkeypatch):
 def test_the_model_is_read_beside_its_control(monkeypatch):
     of = {
         None: {
-            "constant": double([0.1, 0.9], [0.2, 0.45]),
+            "constant": double([0.1, 0.9], [0.57, 0.45]),
             "influence": double([0.5, 0.6], [0.7, 0.8]),
             "query bias": double([0.01, 0.3], [0.02, -0.04]),
         },

@@ -217,6 +217,7 @@ def test_entropies_fall_or_rise_with_depth(monkeypatch):
     assert (found.falling, found.classes) == (2, 3)
     assert found.value["random"].tolist() == [[-3, -2, -1], [-1, -3, -2], [-2, -1, 0]]
     assert found.text_row.tolist() == [[6, 4, 2], [2, 6, 4], [4, 2, 0]]
+    assert found.text_value.tolist() == [[3, 2, 1], [1, 3, 2], [2, 1, 0]]
 
 
 def variants_of(given):
