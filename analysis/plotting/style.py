@@ -152,10 +152,11 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
 
     Examples
     --------
-    >>> with recoloured({"trained": "black"}, cmap="magma"):
-    ...     look_of("MiniLM")["color"], WEIGHT_CMAP
+    >>> from analysis.plotting import style
+    >>> with style.recoloured({"trained": "black"}, cmap="magma"):
+    ...     style.look_of("MiniLM")["color"], style.WEIGHT_CMAP
     ('black', 'magma')
-    >>> WEIGHT_CMAP
+    >>> style.WEIGHT_CMAP
     'cividis'
     """
     given = dict(colours or {})

@@ -71,17 +71,26 @@ def _table(p) -> dict:
     """Return the position table, every 8th row in 255 steps, and its principal components without the last row."""
     limit = p.abs().flatten().kthvalue(int(0.995 * p.numel())).values
     steps = (p[::EVERY] / limit).clamp(-1, 1).mul(127).round().to(torch.int8)
-    centred = p[:-1] - p[:-1].mean(0)
-    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
-    scores = U[:, :6] * S[:6]
-    signs = torch.sign(scores[-100:].sum(0))
+    scores, S = along_axes(p[:-1], 6)
     return {
         "table_steps": steps,
         "table_limit": limit[None],
         "pc_share": (S**2 / (S**2).sum())[:32],
-        "pc_scores": scores * signs,
-        "pc_recency": recency((scores * signs).T),
+        "pc_scores": scores,
+        "pc_recency": recency(scores.T),
     }
+
+
+def along_axes(
+    p: Float[Tensor, "position model"], count: int
+) -> tuple[Float[Tensor, "position axis"], Float[Tensor, " axis"]]:
+    """Return the positions along their first principal axes, turned so that they end positive, and all axes' sizes.
+
+    Of positions whose last hundred sum to nothing along an axis, which way it is turned does not matter.
+    """
+    U, S, _ = torch.linalg.svd(p - p.mean(0), full_matrices=False)
+    scores = U[:, :count] * S[:count]
+    return torch.where(scores[-100:].sum(0) < 0, -scores, scores), S
 
 
 def near(positions: int) -> int:
@@ -275,10 +284,7 @@ def factors(
 
 def curve(p: Float[Tensor, "position model"]) -> Float[Tensor, "position 3"]:
     """Return the positions along the first three principal axes of their table; the last of them end positive."""
-    centred = p - p.mean(0)
-    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
-    scores = U[:, :3] * S[:3]
-    return scores * torch.sign(scores[-100:].sum(0))
+    return along_axes(p, 3)[0]
 
 
 def period(points: Float[Tensor, "position 3"]) -> float:
