@@ -43,7 +43,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
 
 PAGES = $(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-.PHONY: help book test slow lint unit newest portable gpu check bench peers mutants chapter record costs paper serve clean
+.PHONY: help book test slow lint style types unit newest portable gpu check bench peers mutants chapter record costs paper serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -95,11 +95,16 @@ slow: $(TESTED) book  ## the checks that take longer: whole reports, trainings, 
 	$(PAGES) -m slow
 
 lint: $(TESTED)  ## check style, format, types, imports and words
+	@$(MAKE) --no-print-directory -j 2 style types
+
+style: $(TESTED)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m tools.vocabulary
+
+types: $(TESTED)
 	$(PY) -m basedpyright --pythonpath $(PY)
 	$(VENV)/bin/lint-imports --no-cache
-	$(PY) -m tools.vocabulary
 
 unit: $(TESTED)  ## the inner loop: examples in docstrings and tests, but for those marked slow
 	$(UNIT) -m "not slow"

@@ -133,6 +133,7 @@ def inflate(stream: bytes) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_an_import_changes_no_setting():
     code = (
         "import matplotlib, pkgutil, importlib; before = dict(matplotlib.rcParams)\n"

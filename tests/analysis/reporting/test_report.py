@@ -261,6 +261,7 @@ def test_a_model_that_does_not_fit_is_read_layer_by_layer(tmp_path, texts, monke
     assert len(numbers["parameters"]) == 2
 
 
+@pytest.mark.slow
 def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path, texts):
     page = analysis.report(analysis.load("gpt2-mini"), out=tmp_path / "out", texts=texts)
     assert page == tmp_path / "out" / "index.html"
@@ -325,6 +326,7 @@ def test_pictures_that_are_alike_have_no_common_name():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 def test_two_models_stand_side_by_side_and_progress_has_lines(tmp_path, texts, capsys):
     """Set a model beside a changed copy: the head that was changed is listed first, and each is judged by itself."""
     from safetensors.torch import load_file, save_file

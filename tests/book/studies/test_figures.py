@@ -180,6 +180,7 @@ BY_CURVE = {"rotary_bias.kernels"}
 CONCEPTS = {name for name in style.COLOURS if name not in {"ink", "paper"}} | {*style.GATES, *style.RUNGS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_takes_other_colours_and_maps_and_the_books_are_back_afterwards(case):
     before = dict(style.COLOURS), dict(style.GATES), dict(style.RUNGS), style.SCORE_CMAP
@@ -201,6 +202,7 @@ def test_a_colour_that_stands_for_nothing_is_refused():
         CASES[0].draw(*CASES[0].arguments, colours={"trainedd": "red"})
 
 
+@pytest.mark.slow
 def test_an_import_changes_no_setting():
     code = (
         "import matplotlib, importlib, sys; before = dict(matplotlib.rcParams)\n"
