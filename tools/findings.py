@@ -179,7 +179,7 @@ def draw_previous_token() -> str:
         left = MARGIN + i * (side + gap)
         levels = np.round(np.sqrt(np.minimum(of[:SHOWN, :SHOWN] / BRIGHTEST, 1)) * 24) / 24
         seen = ((q, k) for q in range(SHOWN) for k in range(q + 1))
-        colours = {at: to_hex(matplotlib.colormaps["cividis"](levels[at])) for at in seen}
+        colours = {at: to_hex(matplotlib.colormaps[style.WEIGHT_CMAP](levels[at])) for at in seen}
         drawn += (
             text(left, top - 10, name)
             + cells(colours, left, top, cell, cell)
@@ -187,7 +187,9 @@ def draw_previous_token() -> str:
         )
     described = ", ".join(f"{name}, {one_step_back(of):.0%}" for name, of in maps.items())
     title = ("Two constant vectors make this head", "look one word back")
-    drawn += text(MARGIN, top + side + 48, "of a word's attention goes to the word before, over 96 words", size=14)
+    drawn += text(
+        MARGIN, top + side + 48, f"of a word's attention goes to the word before, over {LENGTH} words", size=14
+    )
     return card(
         title,
         f"Three maps of a head of neox-mini, and the weight on the word before: {described}.",

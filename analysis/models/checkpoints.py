@@ -218,6 +218,16 @@ def find(
     )
 
 
+def resolve(source: str | Path | Checkpoint) -> Checkpoint:
+    """Return what was found already as it is; find what is named, or lies in a folder.
+
+    >>> found = find("gpt2-mini")
+    >>> resolve(found) is found, resolve("gpt2-mini") == found
+    (True, True)
+    """
+    return source if isinstance(source, Checkpoint) else find(str(source))
+
+
 def _spec_of_hub_id(name: str) -> ModelSpec:
     hub, _, revision = name.partition("@")
     return ModelSpec(name, hub=hub, revision=revision or None)

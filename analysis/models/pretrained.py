@@ -163,7 +163,7 @@ def load(
     >>> type(load("gpt2-mini", task="lm")).__name__
     'GPT2LMHeadModel'
     """
-    checkpoint = _find(checkpoint)
+    checkpoint = checkpoints.resolve(checkpoint)
     for name, value, allowed in (("task", task, tuple(_AUTO)), ("attention", attention, IMPLEMENTATIONS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
@@ -344,10 +344,6 @@ def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
         )
 
 
-def _find(source: str | Path | Checkpoint) -> Checkpoint:
-    return source if isinstance(source, Checkpoint) else checkpoints.find(str(source))
-
-
 def tokenizer(checkpoint: str | Path | Checkpoint):
     """Load the tokenizer that lies in the model's folder.
 
@@ -370,7 +366,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     >>> len(tokenizer("gpt2-mini"))
     2048
     """
-    checkpoint = _find(checkpoint)
+    checkpoint = checkpoints.resolve(checkpoint)
     configuration = library_configuration(checkpoint)
     rows = getattr(configuration, "vocab_size", None)
     if not isinstance(rows, int):

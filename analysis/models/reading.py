@@ -370,7 +370,7 @@ def load(
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
         return _choose(config, module_source(source), stack, name, None)
-    checkpoint = source if isinstance(source, Checkpoint) else checkpoints.find(str(source))
+    checkpoint = checkpoints.resolve(source)
     config = read_configuration(checkpoint)
     return _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
 
