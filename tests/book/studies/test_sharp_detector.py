@@ -82,7 +82,7 @@ def test_cells_of_a_block_are_eight_times_as_large(monkeypatch):
     assert maps[truth] == pytest.approx([8 / (24 + 64)] * 64)
     assert maps[20, 20] == pytest.approx(1 / 88)
     assert maps[3, 5] == pytest.approx(EVEN)
-    maps, truth, asked = maps_of(monkeypatch, "block, causal")
+    maps, truth, _ = maps_of(monkeypatch, "block, causal")
     assert cells(truth) == (list(range(16, 24)), list(range(4, 12)), 64)
     assert maps[16, [3, 4, 11, 16, 17]] == pytest.approx(np.array([1, 8, 8, 1, 0]) / (9 + 64))
     assert maps[3, :5].tolist() == pytest.approx([0.25] * 4 + [0])
