@@ -247,6 +247,21 @@ def ladder(documents, **rungs) -> DocumentLadder:
     return DocumentLadder(np.array(documents), {rung: np.array(values) for rung, values in rungs.items()})
 
 
+def test_classes_of_maps_are_means_over_layers_and_over_seeds():
+    """Two layers and two seeds; class k of 5 has 10 k in a hundred on average, and 3 less in a control."""
+    names, carried = controls.CLASSES, {}
+    for k, name in enumerate(names):
+        of_kinds = {kind: np.array([0.1 * k - 0.05, 0.1 * k + 0.05]) for kind in controls.KINDS}
+        rung = np.array([[0.1, 0.2], [0.0, 0.1]]) + 0.1 * k - 0.13
+        carried[name] = SimpleNamespace(by_kind=of_kinds, controls=dict.fromkeys(controls.LADDER, rung))
+    table = controls.class_table(carried)
+    assert list(table.index) == list(names)
+    for kind in controls.KINDS:
+        assert table[kind].tolist() == ["0", "10", "20", "30", "40"]
+    for rung in controls.LADDER:
+        assert table[rung].tolist() == ["-3", "7", "17", "27", "37"]
+
+
 def test_shares_stand_beside_the_ranges_of_two_controls():
     names = ("maps with a pattern", "columns", "maps with two or more", "diagonals", "clusters")
     measures = {}
