@@ -9,7 +9,7 @@ import torch
 
 from book.studies.gate_detector import calibration, cost
 
-N = 32
+N = 64
 EVEN = 1 / N
 
 
@@ -62,7 +62,7 @@ def cells(truth):
 
 def test_a_weak_column_has_fifteen_hundredths_of_each_row(monkeypatch):
     maps, truth, _ = maps_of(monkeypatch, "column, weak")
-    assert cells(truth) == (list(range(N)), [10], N)
+    assert cells(truth) == (list(range(N)), [21], N)
     assert maps[truth] == pytest.approx([0.15 + 0.85 * EVEN] * N)
     assert maps[~truth] == pytest.approx([0.85 * EVEN] * N * (N - 1))
 
@@ -78,41 +78,41 @@ def test_a_diagonal_lies_two_places_back_and_spares_the_first_two_rows(monkeypat
 
 def test_cells_of_a_block_are_eight_times_as_large(monkeypatch):
     maps, truth, _ = maps_of(monkeypatch, "block")
-    assert cells(truth) == (list(range(16, 24)), list(range(4, 12)), 64)
-    assert maps[truth] == pytest.approx([8 / (24 + 64)] * 64)
-    assert maps[20, 20] == pytest.approx(1 / 88)
-    assert maps[3, 5] == pytest.approx(EVEN)
+    assert cells(truth) == (list(range(32, 48)), list(range(8, 24)), 256)
+    assert maps[truth] == pytest.approx([8 / (48 + 128)] * 256)
+    assert maps[40, 40] == pytest.approx(1 / 176)
+    assert maps[3, 10] == pytest.approx(EVEN)
     maps, truth, _ = maps_of(monkeypatch, "block, causal")
-    assert cells(truth) == (list(range(16, 24)), list(range(4, 12)), 64)
-    assert maps[16, [3, 4, 11, 16, 17]] == pytest.approx(np.array([1, 8, 8, 1, 0]) / (9 + 64))
+    assert cells(truth) == (list(range(32, 48)), list(range(8, 24)), 256)
+    assert maps[32, [7, 8, 23, 24, 32, 33]] == pytest.approx(np.array([1, 8, 8, 1, 1, 0]) / (17 + 128))
     assert maps[3, :5].tolist() == pytest.approx([0.25] * 4 + [0])
 
 
 def test_points_have_nine_tenths_of_their_row_and_four_of_a_row_two_tenths_each(monkeypatch):
     maps, truth, asked = maps_of(monkeypatch, "points, uneven")
     assert asked == ("uneven", N, 2)
-    assert np.argwhere(truth).tolist() == [[row, 10] for row in (0, 8, 16, 24)]
-    assert maps[8, [10, 11]] == pytest.approx([0.9 + 0.1 * EVEN, 0.1 * EVEN])
+    assert np.argwhere(truth).tolist() == [[row, 21] for row in (0, 16, 32, 48)]
+    assert maps[16, [21, 22]] == pytest.approx([0.9 + 0.1 * EVEN, 0.1 * EVEN])
     assert maps[9] == pytest.approx(np.full(N, EVEN))
     maps, truth, asked = maps_of(monkeypatch, "rows of points, uneven")
     assert asked == ("uneven", N, 2)
-    assert np.argwhere(truth).tolist() == [[row, key] for row in (0, 8, 16, 24) for key in (1, 10, 16, 30)]
-    assert maps[24, [1, 10, 16, 30, 31]] == pytest.approx([0.2 + 0.2 * EVEN] * 4 + [0.2 * EVEN])
+    assert np.argwhere(truth).tolist() == [[row, key] for row in (0, 16, 32, 48) for key in (1, 21, 32, 62)]
+    assert maps[48, [1, 21, 32, 62, 63]] == pytest.approx([0.2 + 0.2 * EVEN] * 4 + [0.2 * EVEN])
 
 
 def test_the_papers_point_is_mixed_with_rows_of_noise(monkeypatch):
     noise = np.eye(N)[7]  # a row of noise that is all on key 7
     for kind, share in (("the paper's point, 1 % noise", 0.01), ("the paper's point, 10 % noise", 0.1)):
         maps, truth, _ = maps_of(monkeypatch, kind, dirichlet=noise)
-        assert np.argwhere(truth).tolist() == [[16, 10]]
-        assert maps[16, [10, 7, 8]] == pytest.approx([1 - share, share, 0])
+        assert np.argwhere(truth).tolist() == [[32, 21]]
+        assert maps[32, [21, 7, 8]] == pytest.approx([1 - share, share, 0])
         assert maps[4, [7, 8]] == pytest.approx([(1 - share) * EVEN + share, (1 - share) * EVEN])
 
 
 def test_a_band_falls_by_half_its_width_and_causal_rows_see_no_later_key(monkeypatch):
     maps, truth, asked = maps_of(monkeypatch, "band")
     assert asked[0] == "band"
-    assert maps[12, [12, 14, 10]] / maps[12, 12] == pytest.approx([1, math.exp(-1), math.exp(-1)])  # n / 16 = 2
+    assert maps[12, [12, 16, 8]] / maps[12, 12] == pytest.approx([1, math.exp(-1), math.exp(-1)])  # n / 16 = 4
     assert maps.sum(1) == pytest.approx(np.ones(N))
     assert not truth.any()
     maps, truth, asked = maps_of(monkeypatch, "causal, uneven")
