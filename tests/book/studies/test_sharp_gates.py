@@ -196,6 +196,24 @@ def test_sets_of_keys_are_counted_that_are_no_mean_of_instances(monkeypatch):
     assert printed_gates.count_wrong_compositions(5) == len(sets)
 
 
+def test_outputs_that_are_the_mean_whatever_the_gate_are_counted(monkeypatch):
+    """All values are alike, so every instance gate gives the mean of all, and of any keys."""
+    monkeypatch.setattr(printed_gates, "draw_values", lambda n: np.full((n, 2), 7).astype(object))
+    found = printed_gates.measure_printed_gates()
+    keys = sum(size * math.comb(n, size) for n in range(2, 7) for size in range(2, n))
+    assert found.other_side == {"closed": 90, "inverse directional": keys}
+    assert not any(found.wrong_outputs.values())
+
+
+def test_printed_outputs_that_are_wrong_are_counted_but_for_clusters(monkeypatch):
+    monkeypatch.setattr(printed_gates, "expected_output", lambda name, values, labels: -values)
+    found = printed_gates.measure_printed_gates()
+    assert found.wrong_outputs == found.gates
+    right = dict.fromkeys(found.gates, "expected")
+    monkeypatch.setattr(printed_gates, "expected_output", lambda name, *_: None if name == "closed" else right)
+    assert printed_gates.measure_printed_gates().wrong_outputs["closed"] == 0
+
+
 def test_values_are_drawn_from_the_seed_of_their_number():
     found = printed_gates.draw_values(4)
     assert found.shape == (4, 3)

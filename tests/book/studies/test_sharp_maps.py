@@ -15,6 +15,7 @@ from book.publish.records import Value
 from book.studies.bert_gates import controls, experiments, gate_census, interventions, query_bias, sink
 from book.studies.bert_gates.gate_census import ModelCensus, Ratio
 from tests.book.studies.known import double, plain, record
+from tests.book.studies.test_known_more_gates import records_of_the_detector
 
 chapter = import_module("book.studies.bert_gates.measure")  # the package exports a function of that name
 detector = import_module("book.studies.gate_detector.measure")
@@ -141,6 +142,22 @@ def test_heads_of_a_readers_model_are_compared_with_those_of_its_control(monkeyp
     assert asked[-1] == {"longest": 100, "count": 4, "source": "mine"}
 
 
+def test_a_head_is_silenced_in_one_sequence_and_levelled_in_the_next():
+    """Two heads, five sequences that are not alike, two tokens: a level head gives its own sequence's mean."""
+    values = torch.arange(20.0).view(5, 2, 2, 1)
+    queries = torch.zeros(5, 2, 2, 1)
+    other = interventions.Ablate(1)(0, queries, queries, values, scale=1.0)
+    assert torch.equal(other, values.mean(2, keepdim=True).expand_as(values))  # equal scores, and another layer
+    keys = torch.tensor([0.0, 100]).view(1, 1, 2, 1).expand(5, 2, 2, 1)
+    found = interventions.Ablate(1)(1, queries + 1, keys, values, scale=1.0)[..., 0]
+    due = values[:, :, 1].expand(-1, -1, 2).clone()  # all look at the second token
+    due[0, 0], due[2, 1] = 0, 0
+    due[1, 0], due[3, 1] = 4.5, 14.5
+    torch.testing.assert_close(found, due)
+    causal = interventions.Ablate(1)(0, queries, queries, values, scale=1.0, causal=True)[..., 0]
+    assert causal[0].tolist() == [[0, 0.5], [2, 2.5]]
+
+
 def test_ablation_and_exchange_are_computed_for_a_readers_model(monkeypatch):
     head = np.array([[0.25]])
     effects = {"trained": {"zero": head, "uniform": 2 * head}, "control": {"zero": head, "uniform": head}}
@@ -218,6 +235,25 @@ def test_own_scores_are_tabulated_with_intervals_over_documents():
     assert list(table.index) == list(gates.PATTERNS)
     # a mean of 20 %, and 4.3027 standard errors of 10 % over the root of 3
     assert table.loc["cluster"].tolist() == ["0.0 (0.0 to 0.0)", "20.0 (-4.8 to 44.8)", "0.0 (0.0 to 0.0)"]
+
+
+def test_lines_and_columns_of_shuffled_scores_are_told_apart(monkeypatch):
+    """Two documents, three orders and nine gates: means over documents, in per cent."""
+    present = np.random.default_rng(0).random((2, 3, 9))
+    records = records_of_the_detector()
+    records["gate-detector-own-scores"] = record(shares=present / 2, present=present)
+    monkeypatch.setattr(detector, "choose_inputs", lambda device: SimpleNamespace(device=device))
+    monkeypatch.setattr(detector, "live_or_record", lambda name, _, recompute: (records[name], name))
+    monkeypatch.setattr(detector, "read_causal_gates", lambda device: {})
+    found = detector.measure("cpu").numbers
+    one, other = present.tolist()
+    percent = [[50 * (one[order][gate] + other[order][gate]) for gate in range(9)] for order in range(3)]
+    assert found.lines_as_they_are == round(percent[0][1] + percent[0][2] + percent[0][3])
+    assert found.lines_shuffled == round(percent[2][1] + percent[2][2] + percent[2][3])
+    assert found.clusters_as_they_are == f"{percent[0][4]:.1f} %"
+    assert found.clusters_keys_shuffled == f"{percent[1][4]:.1f} %"
+    assert found.clusters_shuffled == f"{percent[2][4]:.1f} %"
+    assert found.columns_shuffled == f"{percent[2][0]:.1f} %"
 
 
 def test_causal_gates_are_drawn_from_one_generator(monkeypatch):

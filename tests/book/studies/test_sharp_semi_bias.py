@@ -11,7 +11,7 @@ from analysis.models import checkpoints
 from analysis.models.controls import RUNGS, SEEDS
 from analysis.models.reading import load
 from book.studies.semi_bias import experiments, first_layer, locality, tilt
-from tests.book.studies.known import record
+from tests.book.studies.known import double, no_norm, plain, record
 
 chapter = import_module("book.studies.semi_bias.measure")  # the package exports a function of that name
 CPU = torch.device("cpu")
@@ -163,6 +163,14 @@ def test_a_deeper_layer_is_read_with_the_same_positions_and_tokens():
     torch.testing.assert_close(found.sigma_p, (wide + found.ln.eps).sqrt())
     bias = found.weights.b_Q + torch.einsum("m,hmc->hc", found.ln.bias, found.weights.W_Q)
     torch.testing.assert_close(found.folded.b_Q, bias)
+
+
+def test_a_checkpoint_without_a_table_of_tokens_is_read_without_one(monkeypatch):
+    layer, norm, places = plain(2), no_norm(2), double([1, 0])
+    stored = SimpleNamespace(tokens=None, positions=places, layers=[layer], norm=lambda kind, k: norm)
+    monkeypatch.setattr(first_layer, "load", lambda *_, **__: stored)
+    found = first_layer.read("checkpoint")
+    assert (found.tokens, found.positions.tolist()) == (None, [[1, 0]])
 
 
 # ---- limits
