@@ -12,7 +12,7 @@ from book.studies.semi_bias import first_layer, gpt2, locality
 from book.studies.semi_bias.first_layer import FirstLayer
 from book.studies.shared.equality import draw
 from tests.analysis.tiny import random_layer
-from tests.book.studies.known import no_norm, plain
+from tests.book.studies.known import hand_over, no_norm, plain
 
 HEADS, CHANNEL, WIDTH = 2, 3, 6
 
@@ -161,6 +161,48 @@ def test_a_map_of_the_semi_bias_is_off_by_a_share_of_its_largest_value(monkeypat
     wrong[1, 2] -= 0.125
     monkeypatch.setattr(first_layer, "semi_bias", lambda *_: torch.from_numpy(wrong))
     assert first_layer.map_error(places, layer) == pytest.approx(0.125 / abs(due).max(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("drift", "raises"), [(0.9e-10, False), (-1.05e-10, True)])
+def test_a_loss_may_not_hang_on_the_key_biases_of_either_layer(monkeypatch, drift, raises):
+    """The two layers' key biases may change the loss by rounding; the query bias of the first layer does change it."""
+    losses = {(None, (0,)): 2.0, ("b_K", (0, 1)): 2.0 + drift, ("b_Q", (0,)): 2.25}
+    monkeypatch.setattr(first_layer, "loss_without", lambda _, __, part=None, layers=(0,): losses[part, layers])
+    hand_over(monkeypatch, first_layer, **{"semi_bias/keys_first/seconds": 6.0, "semi_bias/ours/seconds": 4.0})
+    if raises:
+        with pytest.raises(AssertionError):
+            first_layer.measure_losses({"error_no_query_bias": 0.5}, None, None, None)
+    else:
+        found = first_layer.measure_losses({"error_no_query_bias": 0.5}, None, None, None)
+        assert (found.loss, found.loss_bq, found.no_bq, found.keys_first) == (2, 0.25, 0.5, 1.5)
+
+
+def test_only_the_layers_that_are_named_lose_their_bias():
+    """Logits are the sum of all biases: three parts of two layers, each a power of two."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            biases = [
+                torch.nn.Parameter(torch.tensor(each), requires_grad=False) for each in ([1.0, 2, 4], [8.0, 16, 32])
+            ]
+            self.transformer = SimpleNamespace(
+                h=[SimpleNamespace(attn=SimpleNamespace(c_attn=SimpleNamespace(bias=bias))) for bias in biases]
+            )
+
+        def forward(self, ids, use_cache):
+            total = sum(layer.attn.c_attn.bias.sum() for layer in self.transformer.h)
+            return SimpleNamespace(logits=torch.nn.functional.one_hot(ids, 3) * total / 32)
+
+    windows = torch.tensor([[1, 1, 2], [2, 2, 2]])  # the next token is the same but once
+
+    def due(total):
+        right, wrong = math.log(2 + math.exp(total / 32)) - total / 32, math.log(2 + math.exp(total / 32))
+        return (3 * right + wrong) / 4
+
+    cases = {(None, (0, 1)): 63, ("b_K", (0, 1)): 63 - 18, ("b_Q", (1,)): 55, ("b_V", (0,)): 59}
+    for (part, layers), total in cases.items():
+        assert first_layer.loss_without(Model(), windows, part, layers) == pytest.approx(due(total))
 
 
 # ---- attention on text beside that of positions alone
