@@ -30,6 +30,24 @@ def test_a_limit_itself_is_not_beyond_the_limit(name, claim_id, place):
     assert bool(function(on_it).holds) is ((claim_id, place) in MAY_BE_MET)
 
 
+def forged_mass(reach, few, many):
+    """Return the chapter's measurement with seven of twelve heads that put little on the nearest keys, or much."""
+    measured = measurement("semi_bias")
+    mass = measured.locality.mass.copy()
+    mass[1, reach, 0] = [few] * 7 + [many] * 5
+    return counterfeits.forge(measured, {"locality.mass": mass})
+
+
+def test_the_nearest_keys_are_judged_by_the_median_head():
+    """A few heads that are much more local, or much less, do not turn a verdict; means would."""
+    uniform = measurement("semi_bias").locality.uniform[1]
+    later, alone = claims.later_keys_score_higher, claims.semi_bias_alone_joins_no_pieces
+    assert later(forged_mass(1, 2.1 * uniform, 0)).holds
+    assert not later(forged_mass(1, 1.9 * uniform, 1)).holds
+    assert alone(forged_mass(0, 0.09, 1)).holds
+    assert not alone(forged_mass(0, 0.11, 0)).holds
+
+
 def test_every_claim_is_a_function_of_these_modules():
     for name, modules in MODULES.items():
         assert {function.__module__ for function in functions(name).values()} == {each.__name__ for each in modules}
