@@ -44,6 +44,14 @@ def test_key_0_keeps_its_place_beside_a_key_that_scores_the_same():
     assert tilt.last_query_of_first_key(scores).tolist() == [2, 3, -1]
 
 
+def test_a_key_that_never_is_first_has_no_last_query():
+    rising = np.tile(np.arange(8.0), (4, 1))
+    of = SimpleNamespace(marks=tilt.Marks(1, 1, 2, 6, 7), heads=4, odd=2, weak=3)
+    found = tilt.measure_first_key(record(semi_folded=rising, sigma_p=np.ones(8)), of)
+    assert (found.first_low, found.first_high, found.first_weak) == (-1, -1, -1)
+    assert (found.first_wide_never, found.first_wide_least, found.first_wide_high) == ("0, 1, 2 and 3", -1, -1)
+
+
 def test_heads_of_later_layers_are_counted_from_layer_2_on_where_there_are_more_than_two():
     """Of two layers both are later ones; of three the last one."""
 
