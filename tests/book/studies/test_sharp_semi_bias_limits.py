@@ -283,3 +283,11 @@ def test_a_heat_map_is_nearly_blank_if_more_than_six_in_ten_entries_are_pale(gre
 def test_an_entry_of_a_tenth_of_the_largest_is_not_pale():
     entries = np.array([[-10.0, 1.0, 0.5, -0.5]])
     assert tilt.PositionTable(entries, entries, entries, 1, 1, 0, 0, 0, 0).pale == 0.5
+
+
+def test_an_interval_that_begins_at_0_is_not_above_0():
+    """Two of four heads are above 0, and one touches it: that is not most of them."""
+    correlations = np.array([[0.5, 0.5, 0.5, -0.5], [0.1, 0.0, 0.2, -0.6], [0.9, 0.9, 0.9, -0.1]])
+    gpt2_tokens = SimpleNamespace(correlations=correlations, scores=np.zeros((4, 9)), norm=np.ones(9))
+    measured = SimpleNamespace(tokens=SimpleNamespace(gpt2=gpt2_tokens))
+    assert not claims.correlation_is_positive_in_most_heads(measured).holds
