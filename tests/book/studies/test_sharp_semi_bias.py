@@ -180,13 +180,14 @@ def marks(**given) -> tilt.Marks:
     return tilt.Marks(**{"apart": 1, "early": 3, "third": 4, "half": 6, "late": 10} | given)
 
 
-def far_and_near(peaks_of_pairs, near=(0.2, 0.2)):
-    """Measure two heads over 13 queries, from the distances of their largest weights."""
-    mass = np.zeros((3, 2, 3, 2))
+def far_and_near(distances, near=0.2):
+    """Measure some heads over 13 queries, from the distance of the largest weight of each."""
+    heads = len(distances)
+    mass = np.zeros((3, 2, 3, heads))
     mass[1, 0, 2] = near
-    peaks = np.zeros((3, 2, 13), dtype=int)
-    peaks[1] = np.array(peaks_of_pairs)[:, None]
-    of = SimpleNamespace(marks=marks(), heads=2, odd=5, weak=5)
+    peaks = np.zeros((3, heads, 13), dtype=int)
+    peaks[1] = np.array(distances)[:, None]
+    of = SimpleNamespace(marks=marks(), heads=heads, odd=5, weak=5)
     given = record(mass=mass, uniform=np.ones(2), peak=peaks)
     return locality.measure_locality(given, of, SimpleNamespace(departs=False))
 
@@ -198,6 +199,7 @@ def test_a_head_looks_far_beyond_the_early_mark_and_nearby_up_to_five_keys_back(
     found = far_and_near([6, 5])
     assert (found.alias, found.alias_low, found.alias_high) == (2, 0, 1)
     assert found.period == 5.5
+    assert far_and_near([4, 5, 9, 1]).period == 5  # the median head's of the three
     assert far_and_near([2, 3]).alias == 2  # of none that looks far, all heads are told
 
 
