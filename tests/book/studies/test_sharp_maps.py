@@ -93,6 +93,15 @@ def test_a_layer_without_columns_has_no_share_of_its_first_column(monkeypatch):
         assert found["first of columns"] == pytest.approx(share)
 
 
+def test_the_length_of_what_the_first_token_brings_is_a_mean_over_heads():
+    """In one head key 0 brings three times as much as the others, in the other as much as they do."""
+    x = torch.full((8, 2), 1.0).double()
+    x[0, 0] = 3
+    layer = plain(2, heads=2, W_O=torch.eye(2))
+    layer.W_V[0, 0, 0] = layer.W_V[1, 1, 0] = 1
+    assert experiments.measure_layer(x, layer)["length of first"] == pytest.approx(2)
+
+
 def test_a_block_must_have_more_than_the_lines():
     scores = torch.zeros(4, len(GATES))
     scores[0, [0, 4]], scores[1, [2, 4]], scores[2, [2, 4]] = 0.25, 0.25, torch.tensor([0.25, 0.5])
@@ -226,6 +235,13 @@ def test_texts_are_grouped_in_as_many_groups_as_have_enough_texts():
 def test_a_ratio_of_enough_texts_has_bounds_and_one_of_fewer_has_none():
     assert not math.isnan(gate_census.bound_ratio(Ratio(0.5, 0.4, 0.6, FEWEST)).low)
     assert math.isnan(gate_census.bound_ratio(Ratio(0.5, 0.4, 0.6, FEWEST - 1)).high)
+
+
+def test_ratios_that_may_exceed_1_are_not_held_below_it():
+    ratios = {name: Ratio(0.9, 0.5, 1.5, 50) for name in gate_census.RATIOS}
+    found = gate_census.bound_ratios(ModelCensus(ratios, {}, *[np.zeros(1)] * 7)).ratios
+    assert {name for name in gate_census.SHOWN if found[name].high == 1.5} == {"end_of_diagonal", "points_a_map"}
+    assert max(found[name].high for name in ("patterned", "composed", "weak_points")) <= 1
 
 
 def test_own_scores_are_tabulated_with_intervals_over_documents():
