@@ -280,6 +280,19 @@ def test_classes_of_maps_are_means_over_layers_and_over_seeds():
         assert table[rung].tolist() == ["-3", "7", "17", "27", "37"]
 
 
+def test_what_the_first_token_gets_is_parted_by_layer():
+    """Two documents, two layers; the second layer has 1/2, of which 3/8 stay without the bias and 1/8 once centred."""
+    means = dict(zip(experiments.FIRST, ([0.25, 0.5], [0.2, 0.375], [0.1, 0.125], [0.02, 0.04]), strict=True))
+    means["length of first"] = [2.0, 3.0]
+    rungs = {
+        name: SimpleNamespace(documents=np.array([[a - 0.01, b + 0.01], [a + 0.01, b - 0.01]]))
+        for name, (a, b) in means.items()
+    }
+    table = controls.sink_table(rungs)
+    assert table["layer 1"].tolist() == ["0.500", "0.125", "0.250", "0.125", "0.040", "3.000"]
+    assert table["layer 0"].tolist() == ["0.250", "0.050", "0.100", "0.100", "0.020", "2.000"]
+
+
 def test_shares_stand_beside_the_ranges_of_two_controls():
     names = ("maps with a pattern", "columns", "maps with two or more", "diagonals", "clusters")
     measures = {}

@@ -39,6 +39,20 @@ def test_a_model_without_rising_or_falling_heads_still_names_some():
     assert (found.rising_heads, found.falling_heads, found.odd) == ((0, 1), (1,), 1)
 
 
+def test_the_head_in_the_middle_is_the_lower_of_two():
+    ranges = np.array([9.0, 1, 5, 2, 7])
+    curves = np.stack([0 * ranges, ranges], 1)
+    assert [tilt.range_of_median_head(curves[:count]) for count in (1, 3, 4, 5)] == [9, 5, 2, 5]
+
+
+def test_far_weights_are_told_to_the_nearest_hundred():
+    """Over 34 positions the weight grows fifty times and a little more: that is nearer to a hundred than to none."""
+    for times, told in ((50.5, 100), (49.5, 0), (151, 200)):
+        line = np.arange(40.0)[None] * math.log(times) / 34
+        given = record(semi_raw=line, semi_folded=line * 2**0.5, semi_sigma=line, sigma_p=np.ones(40))
+        assert tilt.measure_tilt(given).far == told
+
+
 def test_key_0_keeps_its_place_beside_a_key_that_scores_the_same():
     scores = double([2, 2, 2, 3], [2, 1, 1, 1], [2, 3, 1, 1])
     assert tilt.last_query_of_first_key(scores).tolist() == [2, 3, -1]
