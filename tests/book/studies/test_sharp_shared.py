@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from analysis.maps import streaming
 from analysis.maps.gates import GATES
 from analysis.plotting import style
-from book.studies.shared import census, equality, layer_lines, map_counts
+from book.studies.shared import averages, census, equality, layer_lines, map_counts
 from book.studies.shared.layer_lines import Line
 from tests.book.studies.known import double
 
@@ -377,3 +377,26 @@ def test_a_layer_that_is_drawn_has_weights_of_one_size():
     drawn = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     torch.testing.assert_close(layer.W_Q, drawn / 32**0.25)
     assert layer.b_O.shape == (4,)
+
+
+# ---- correlations within layers
+
+
+def test_a_link_is_by_chance_as_often_as_shuffles_bring_it():
+    """Of the 24 orders of four heads one is the same and one the reverse."""
+    heads = np.array([[1.0, 2, 3, 4]])
+    found = averages.correlate_within_layers(heads, 10 * heads)
+    assert (found.value, found.by_layer.tolist()) == (pytest.approx(1), [pytest.approx(1)])
+    assert found.chance == pytest.approx(2 / 24, abs=0.02)
+    assert found.shuffled == pytest.approx((0, -1, 1), abs=0.05)
+    assert averages.correlate_within_layers(heads, -heads).chance == pytest.approx(2 / 24, abs=0.02)
+
+
+def test_layers_count_alike_however_far_their_numbers_are_apart():
+    first = np.array([[1.0, 2, 3], [7, 8, 9]])
+    second = np.array([[1.0, 2, 3], [900, 100, 500]])
+    found = averages.correlate_within_layers(first, second)
+    assert found.by_layer.tolist() == pytest.approx([1, -0.5])
+    assert found.value == pytest.approx(0.25)
+    # over all heads the layers' means alone correlate: ranks 1 to 3 and 4 to 6, 27 / 35
+    assert found.shuffled.value == pytest.approx(27 / 35, abs=0.01)

@@ -15,7 +15,7 @@ from book.lab.training import dna_classifier
 from book.publish.records import Value
 from book.studies.shared import variant_baselines, variant_fine_tuned, variant_measures
 from book.studies.variant_classifier import base
-from book.studies.variant_data import experiments
+from book.studies.variant_data import corpus, evidence, experiments
 from tests.book.studies.known import double
 
 TINY = dna_classifier.shortened(dna_classifier.TINY, steps=12)
@@ -157,6 +157,28 @@ def test_a_fine_tuned_classifier_keeps_what_its_functions_return(monkeypatch):
     }
 
 
+def test_a_levelled_head_changes_what_the_later_layers_read(monkeypatch):
+    """Three layers that add 1, 10 and 100 times what they read; a head of one key gives what it attends to it."""
+    layers = [SimpleNamespace(attention=SimpleNamespace(heads=1), by=by) for by in (1, 10, 100)]
+    monkeypatch.setattr(variant_fine_tuned, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
+
+    def run_layer(x, layer, *, patched_attention=None):
+        if patched_attention is not None:
+            assert layer is layers[int(x[0, 0])]
+            x = patched_attention.sum(0)[:, :1]
+        return SimpleNamespace(second=(1 + layer.by) * x)
+
+    monkeypatch.setattr(variant_fine_tuned, "run_layer", run_layer)
+    monkeypatch.setattr(variant_fine_tuned, "_logits", lambda model, rows: rows[:, 0])
+    ends = double([3], [4])  # of length 5
+    stations = [SimpleNamespace(attention=double([[1, 0], [0, 1]]), x=double([k], [k]), second=ends) for k in range(3)]
+    found = variant_fine_tuned._level(None, stations)
+    # every row becomes a half, which the layers that follow enlarge
+    last = [0.5 * 2 * 11 * 101, 0.5 * 11 * 101, 0.5 * 101]
+    assert found.ravel().tolist() == pytest.approx([((each - 3) ** 2 + (each - 4) ** 2) ** 0.5 / 5 for each in last])
+    assert stations[0].attention[0].tolist() == [[1, 0], [0, 1]]  # is left as it was
+
+
 # ---- records around a training
 
 
@@ -259,3 +281,34 @@ def test_words_that_tell_a_class_are_in_enough_sequences_and_mostly_of_it():
     assert experiments.find_telling_words(genes("x", A, 17) + genes("y", A, 2)) == {}
     # the word that is there three times counts once a sequence
     assert experiments.find_telling_words(genes("x", "A" * 30, 2) + genes("y", C, 6)) == {C: "y"}
+
+
+def test_a_class_with_one_sequence_is_a_class():
+    confusion = np.array([[[1, 0], [0, 0]], [[0, 1], [2, 1]]])
+    assert evidence.accuracy_by_class(confusion).tolist() == [[1, 0], [0, pytest.approx(1 / 3)]]
+    assert evidence.row_shares(confusion[0]).tolist() == [[1, 0], [0, 0]]
+
+
+def test_fewer_bases_than_a_stride_may_be_left(monkeypatch):
+    monkeypatch.setattr(corpus, "kmers", lambda bases: [bases[:12], bases[9:21]])
+    assert corpus.words_rejoin("ACGTTGCATCCA" * 2 + "ACGTT")  # eight are left
+    assert not corpus.words_rejoin("ACGTTGCATCCA" * 2 + "ACGTTG")
+
+
+@pytest.mark.parametrize("place", [-4, 0.1, 4])
+def test_an_activation_is_looked_at_from_minus_four_to_four(place):
+    def activation(x):
+        return nn.functional.gelu(x) + 2 * ((x - place).abs() < 1e-3)
+
+    attention = SimpleNamespace(num_attention_heads=3, query=nn.Linear(12, 12))
+    layer = SimpleNamespace(
+        attention=SimpleNamespace(self=attention),
+        intermediate=SimpleNamespace(intermediate_act_fn=activation, dense=nn.Linear(12, 20)),
+    )
+    bert = SimpleNamespace(
+        encoder=SimpleNamespace(layer=[layer] * 2), embeddings=SimpleNamespace(position_embeddings=nn.Embedding(40, 12))
+    )
+    parts = [nn.Dropout(0.2), nn.Linear(1, 1), nn.Dropout(0.1), nn.Dropout(0.2)]
+    found = base.describe(SimpleNamespace(bert=bert, modules=lambda: parts), 4, 50, 6)
+    assert found.gelu_error == pytest.approx(2, abs=1e-5)
+    assert found == base.Recipe(2, 3, 12, 20, 40, (0.1, 0.2), found.gelu_error, 4, 50, 6)
