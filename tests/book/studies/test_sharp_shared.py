@@ -107,6 +107,16 @@ def test_numbers_that_go_together_have_the_correlation_of_pearson():
     assert map_counts.correlate(first, double(3, 3, 3, 3)).tolist() == [0, 0]
 
 
+def test_a_column_is_held_to_all_rows_that_see_it():
+    """Six rows, of which the last key is seen by two: two cells of six are short, three are not, one of two is not."""
+    cells = torch.full((1, 6, 4), GATES.index("closed"))
+    cells[0, :2, 0], cells[0, :3, 1], cells[0, 5, 3], cells[0, :4, 3] = 0, 0, 0, -1
+    cells[0, 2:4, 0] = GATES.index("cluster")
+    reading = SimpleNamespace(cells=cells, columns=double([1, 2, 0, 4]), clustered=double([8, 0, 0, 0]))
+    found = map_counts.measure_columns(torch.ones(1, 6, 4).double(), reading, torch.zeros(4, 4).double())
+    assert (float(found["directional_short"]), float(found["vertical_short"])) == (1, 9)
+
+
 # ---- the census of one layer and of all
 
 

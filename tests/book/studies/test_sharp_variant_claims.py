@@ -95,6 +95,7 @@ REFUSED = [
             ("batch", 8),
         )
     ],
+    ("B-08", {"authors.recipe.warmup": 0}),
     ("B-08", {"authors.epochs": 3}),
     ("B-08", {"authors.training": 36_364}),
     ("B-08", {"recipe.dropout": 0.1}),
@@ -175,3 +176,55 @@ def test_the_least_of_all_accuracies_decides():
     spoilt = deletions.bert.copy()
     spoilt[:, 1:] = 0.0
     assert judge("B-09", {"evidence.exchanged.deletions": replace(deletions, bert=spoilt)}).holds
+
+
+def refuses(claim_id: str, **changes) -> bool:
+    """Say whether a verdict is refused after changes, functions of the measurement, of fields with __ for a dot."""
+    study = "variant_data" if claim_id == "B-09" else "variant_classifier"
+    given = {name.replace("__", "."): change(measurement(study)) for name, change in changes.items()}
+    return not judge(claim_id, given).holds
+
+
+def put(array, place, value):
+    changed = np.array(array, dtype=float)
+    changed[place] = value
+    return changed
+
+
+def test_what_lies_on_a_limit_is_not_beyond_it():
+    def sums(layer, column):
+        return lambda m: (
+            m.nearest.layers | {"D_sum": put(m.nearest.layers["D_sum"], (layer, column), m.nearest.critical)}
+        )
+
+    def rises(m):
+        both = m.depth.rises["largest"]
+        bound = max(factor.high for factor in both["control"].factor)
+        first = both["trained"].factor[0]._replace(low=bound)
+        trained = both["trained"]._replace(factor=(first, *both["trained"].factor[1:]))
+        return m.depth.rises | {"largest": both | {"trained": trained}}
+
+    def largest(m):
+        layers = m.nearest.layers["largest"]
+        return m.nearest.layers | {"largest": put(layers, (-1, 1), layers[0, 2])}
+
+    def as_long(m):
+        heads = np.array(m.depth.largest["trained"])
+        return m.depth.largest | {"trained": put(heads, (1, 0), heads[1, 2])}
+
+    most = {"trained": np.full((3, 3, 12, 12), 1.0)}
+    assert refuses("B-77", nearest__layers=sums(1, 1))
+    assert refuses("B-77", nearest__layers=sums(4, 0))
+    assert refuses("B-77", table__first_layers__failing=lambda m: np.full(3, m.table.first_layers.expected_failing))
+    assert refuses("B-77", table__paper=lambda m: put(m.table.paper, 3, classifier.PAPER_THRESHOLD))
+    assert refuses("B-12", weights__over_random=lambda m: most, weights__paper=lambda m: np.array([1.0, 2.0, 2.0]))
+    assert refuses("B-83", nearest__layers=largest)
+    assert refuses("B-83", depth__rises=rises)
+    assert refuses("B-83", depth__largest=as_long)
+    assert refuses(
+        "B-113",
+        phases__holding_unchanged=lambda m: np.array([0, 0.0625, 0]),
+        phases__holding_changed=lambda m: np.array([0.25] * 3),
+    )
+    assert refuses("B-09", authors__right=lambda m: 97, authors__rows=lambda m: 100)
+    assert not refuses("B-09", authors__right=lambda m: 98, authors__rows=lambda m: 100)

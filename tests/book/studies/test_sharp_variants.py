@@ -103,6 +103,19 @@ def test_no_sequence_has_columns_at_all(monkeypatch):
     }
 
 
+def test_one_sequence_alone_has_no_interval(monkeypatch):
+    monkeypatch.setattr(variant_columns, "marks", lambda *_: [dict.fromkeys(MARKS, np.array([True, False]))])
+    values = variant_columns.summarise(None, [None], [dict.fromkeys(MASSES, np.ones((1, 3)))])
+    assert set(values) == {f"tokens_{kind.replace(' ', '_')}" for kind in MARKS}
+
+
+def test_lineages_stand_in_the_order_of_their_classes():
+    names = [("y", "b"), ("x", "d"), ("y", "a"), ("x", "c")]
+    genes = [gene(str(k), label=label, lineage=lineage, aligned="AC-T") for k, (label, lineage) in enumerate(names)]
+    found = variant_columns.consensuses(genes)
+    assert [(one.label, one.name) for one in found] == [("x", "c"), ("x", "d"), ("y", "a"), ("y", "b")]
+
+
 # ---- where trained classifiers lie
 
 TINY = dna_classifier.shortened(dna_classifier.TINY, steps=12)
