@@ -12,7 +12,7 @@ from book.lab.dna.fasta import Gene
 from book.lab.training import dna_classifier
 from book.publish.records import Value
 from book.studies.shared import variant_baselines, variant_columns
-from book.studies.variant_classifier import authors, controls, sequence
+from book.studies.variant_classifier import authors, controls, depth, sequence
 from book.studies.variant_data import partings
 from tests.book.studies.known import double, record
 
@@ -326,3 +326,36 @@ def test_an_exchange_is_drawn_among_the_others_with_the_seed(monkeypatch):
     drawn = [[gene.aligned[7:12] for gene, _ in variant_baselines.exchanged(genes, "!", seed)] for seed in (7, 7, 8)]
     assert drawn[0] == drawn[1]
     assert drawn[2] == ["row 4", "row 2", "row 1", "row 4", "row 0"]  # every one of another class and another phase
+
+
+def test_the_last_of_three_layers_is_the_top():
+    gate = GATES.index("directional")
+    gates = np.zeros((2, 3, 1, len(GATES)))  # (sequence, layer, head, gate)
+    gates[:, :, 0, gate] = [0.9, 0.7, 0.5]
+    traced, control = np.zeros((2, 3, len(GATES))), np.zeros((2, 3, 1, len(GATES)))
+    traced[0, :, gate], traced[1, :, gate] = 0.25, 0.75
+    pretraining = record(
+        gates=gates,
+        entropy=gates[..., gate],
+        trace_gates=traced,
+        trace_entropy=traced[..., gate],
+        pretrain_loss=[3.0],
+        updates=7,
+        exchanged_bases=0.0,
+        exchanged_deletions=1.0,
+    )
+    pretraining.values = {"whole_test": Value(0.5)}
+    records = {
+        "pretraining": pretraining,
+        "seeds": record(gates=np.stack([gates, gates / 2, gates / 5]), entropy=np.stack([gates[..., gate]] * 3)),
+        "measures": record(control_gates=control, control_entropy=control[..., gate]),
+    }
+    found = partings.measure_pretraining(records, 2)
+    assert (found.top, found.top_seeds, found.before) == ("50 %", "50 %, 25 %, 10 %", "25.0 %")
+    assert (found.loss.tolist(), found.test.value, found.hidden) == ([3], 0.5, "15 %")
+    resultant = np.zeros((1, 2, 3))
+    resultant[0] = [[0.1, 0.9, 0.2], [0.2, 0.1, 0.5]]
+    traces = {"trace_gates": np.zeros((1, 2, 3, len(GATES))), "trace_resultant": resultant}
+    traces |= {"trace_validation": [[0.25, 0.75]], "trace_step": [[0, 5]], "trace_entropy": resultant}
+    emerged = depth.measure_emergence(SimpleNamespace(seeds=record(**traces)), 4)
+    assert (emerged.when_closed, emerged.top_resultant.tolist()) == ("75 %", [[0.2, 0.5]])

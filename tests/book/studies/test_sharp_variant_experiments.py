@@ -171,7 +171,10 @@ def test_a_levelled_head_changes_what_the_later_layers_read(monkeypatch):
     monkeypatch.setattr(variant_fine_tuned, "run_layer", run_layer)
     monkeypatch.setattr(variant_fine_tuned, "_logits", lambda model, rows: rows[:, 0])
     ends = double([3], [4])  # of length 5
-    stations = [SimpleNamespace(attention=double([[1, 0], [0, 1]]), x=double([k], [k]), second=ends) for k in range(3)]
+    maps = double([[1, 0], [0, 1]])
+    stations = [
+        SimpleNamespace(attention=maps, x=double([k], [k]), second=ends if k == 2 else 7 + ends) for k in range(3)
+    ]
     found = variant_fine_tuned._level(None, stations)
     # every row becomes a half, which the layers that follow enlarge
     last = [0.5 * 2 * 11 * 101, 0.5 * 11 * 101, 0.5 * 101]

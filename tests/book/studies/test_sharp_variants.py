@@ -265,6 +265,52 @@ def test_columns_of_a_layer_are_means_over_heads(monkeypatch):
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.parametrize("padded", [True, False])
+def test_one_sequence_is_measured_with_and_without_its_padding(monkeypatch, padded):
+    """Three layers of two heads; two tokens, and a row of padding or none."""
+    n = 3 if padded else 2
+    keep = torch.arange(n) < 2
+    maps = torch.arange(2.0 * n * n).reshape(2, n, n)
+    stations = [
+        SimpleNamespace(x=torch.full((n, 1), 1.0 * k), attention=maps + k, second=torch.full((n, 1), 2.0 * k))
+        for k in range(3)
+    ]
+    monkeypatch.setattr(variant_measures, "pass_all", lambda model, inputs: (stations, keep))
+    names = {*variant_measures.KEPT, *variant_measures.PADDED, "further"}
+
+    def measure(passed, kept, padding=False):
+        assert passed is stations
+        assert kept is keep
+        return {name: double(len(name) + 100 * padding) for name in names}
+
+    monkeypatch.setattr(variant_measures.layer_profile, "measure", measure)
+    layers = [SimpleNamespace(attention=f"weights {k}") for k in range(3)]
+    monkeypatch.setattr(variant_measures, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
+
+    def amplifications(rows, weights):
+        assert rows.tolist() == [[[k], [k]] for k in range(3)]
+        assert weights == [f"weights {k}" for k in range(3)]
+        return double([1, 3], [0.5, 1.5])
+
+    monkeypatch.setattr(variant_measures.stretching, "amplifications", amplifications)
+    monkeypatch.setattr(variant_measures, "read_layers", lambda of: (double(len(of)), of[0].double()))
+    model = SimpleNamespace(classifier=lambda rows: torch.cat([rows, 0 * rows], -1))
+    model.bert = SimpleNamespace(pooler=lambda rows: rows[:, 0])
+    found = variant_measures.measure(model, {})
+    assert {name: found[name].item() for name in variant_measures.KEPT} == {
+        name: len(name) for name in variant_measures.KEPT
+    }
+    extra = {name: value.item() for name, value in found.items() if name.startswith("padded_")}
+    assert extra == ({f"padded_{name}": len(name) + 100 for name in variant_measures.PADDED} if padded else {})
+    assert (found["growth"].tolist(), found["grown"].tolist()) == ([2, 1], [0.5, 0.5])  # a row as long has not grown
+    assert found["probabilities"].tolist() == pytest.approx([1 / (1 + np.exp(-4)), 1 / (1 + np.exp(4))])
+    own = maps.numpy()[:, :2, :2]
+    np.testing.assert_allclose(found["received"], [(own + k).mean((0, 1)) for k in range(3)])
+    np.testing.assert_allclose(found["class_row"], [(own + k)[:, 0].mean(0) for k in range(3)])
+    assert (found["gates"].tolist(), found["columns"].shape) == ([3], (2, 2, 2))
+    assert "gates" not in variant_measures.measure(model, {}, read=False)
+
+
 def test_a_control_is_read_and_drawn_for_the_first_of_each_class(monkeypatch):
     genes = [gene(name) for name in "abcd"]
     run = SimpleNamespace(model="trained", data="data", control=lambda: "control")
