@@ -315,3 +315,13 @@ def test_an_activation_is_looked_at_from_minus_four_to_four(place):
     found = base.describe(SimpleNamespace(bert=bert, modules=lambda: parts), 4, 50, 6)
     assert found.gelu_error == pytest.approx(2, abs=1e-5)
     assert found == base.Recipe(2, 3, 12, 20, 40, (0.1, 0.2), found.gelu_error, 4, 50, 6)
+
+
+def test_the_first_seed_says_how_many_sequences_were_asked_about():
+    def of(**values):
+        return SimpleNamespace(values=values)
+
+    seeds = of(**{f"exchanged_bases_{seed}": Value(0.1 * seed, 0, 0, 1, 64 + seed) for seed in range(3)})
+    baselines = of(**{f"{name}/exchanged-bases": Value(0.5, n=9) for name in ("kmers", "kmers-gapped")})
+    found = evidence.exchange(seeds, baselines, of(named_bases=Value(0.75, n=30)), "bases")
+    assert (found.sequences, found.balanced.n, found.bert[:, 0].tolist()) == (64, 30, [0, 0.1, 0.2])
