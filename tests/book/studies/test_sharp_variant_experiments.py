@@ -325,3 +325,14 @@ def test_the_first_seed_says_how_many_sequences_were_asked_about():
     baselines = of(**{f"{name}/exchanged-bases": Value(0.5, n=9) for name in ("kmers", "kmers-gapped")})
     found = evidence.exchange(seeds, baselines, of(named_bases=Value(0.75, n=30)), "bases")
     assert (found.sequences, found.balanced.n, found.bert[:, 0].tolist()) == (64, 30, [0, 0.1, 0.2])
+
+
+def test_few_sequences_stand_in_the_order_of_their_classes(monkeypatch):
+    train = [gene(label, label=label) for label in "fbadce"]
+    monkeypatch.setattr(variant_baselines, "parts_of", lambda genes, by: [train, [], []])
+    monkeypatch.setattr(variant_baselines, "SIZES", (1,))
+    fitted = []
+    monkeypatch.setattr(variant_baselines, "KmerRegression", lambda: SimpleNamespace(fit=fitted.append))
+    monkeypatch.setattr(variant_baselines, "hits", lambda one, test: np.array([1.0]))
+    variant_baselines.by_size([])
+    assert ["".join(one.label for one in few) for few in fitted] == ["abcdef"] * variant_baselines.DRAWS
