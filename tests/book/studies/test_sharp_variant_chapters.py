@@ -12,7 +12,7 @@ from book.lab.dna.fasta import Gene
 from book.lab.training import dna_classifier
 from book.publish.records import Value
 from book.studies.shared import variant_baselines, variant_columns
-from book.studies.variant_classifier import authors, controls, depth, sequence
+from book.studies.variant_classifier import authors, controls, depth, maps, sequence
 from book.studies.variant_data import partings
 from tests.book.studies.known import double, record
 
@@ -359,3 +359,16 @@ def test_the_last_of_three_layers_is_the_top():
     traces |= {"trace_validation": [[0.25, 0.75]], "trace_step": [[0, 5]], "trace_entropy": resultant}
     emerged = depth.measure_emergence(SimpleNamespace(seeds=record(**traces)), 4)
     assert (emerged.when_closed, emerged.top_resultant.tolist()) == ("75 %", [[0.2, 0.5]])
+
+
+@pytest.mark.parametrize(("carried", "written"), [(0.0949, "9 %"), (0.0955, "1e+01 %")])
+def test_what_the_named_open_head_carries_is_written_with_one_digit(monkeypatch, carried, written):
+    for name in ("measure_gallery", "measure_mixture"):
+        monkeypatch.setattr(maps, name, lambda *_: None)
+    shares = np.zeros((1, 1, 12, 12, len(GATES)))
+    shares[..., 1, 3, GATES.index("open")] = carried
+    given = {"measures": record(gates=shares[0], control_gates=shares[0]), "seeds": record(gates=shares)}
+    given |= {"controls": record(gates=shares), "real": record()}
+    found = maps.measure_gates(controls.Recorded(**given, sources=()), None)
+    assert found.open_named == written
+    assert found.heads["open"].ranks == (1,)
