@@ -372,3 +372,19 @@ def test_what_the_named_open_head_carries_is_written_with_one_digit(monkeypatch,
     found = maps.measure_gates(controls.Recorded(**given, sources=()), None)
     assert found.open_named == written
     assert found.heads["open"].ranks == (1,)
+
+
+def test_classes_of_one_phase_hold_clusters_in_the_mean_over_them(monkeypatch):
+    """Four classes, of which the first and the last have one phase; one seed, one layer, two heads."""
+    pairs = np.array([1.0, 0.5, 0.75, 1.0])
+    monkeypatch.setattr(maps.controls, "firsts", lambda of: of)
+    monkeypatch.setattr(maps.controls, "survey", lambda *_: {"pairs": pairs, "within": np.zeros((4, 1, 2))})
+    monkeypatch.setattr(maps.controls, "survey_turns", lambda *_: np.ones((2, 1)))
+    gates = np.zeros((1, 4, 1, 2, len(GATES)))
+    gates[0, :, 0, :, GATES.index("cluster")] = [[0.2, 0.0], [0.3, 0.3], [0.0, 0.4], [0.1, 0.1]]
+    passage = SimpleNamespace(run=SimpleNamespace(data=None, model=None), models={"trained": None, "control": None})
+    read = SimpleNamespace(seeds=record(gates=gates), controls=record(within=np.zeros((3, 4, 1, 2))))
+    found = maps.measure_phases(read, passage, SimpleNamespace(turn=np.ones((4, 2, 1))))
+    assert (found.holding_unchanged.tolist(), found.holding_changed.tolist()) == ([0.75], [0.75])
+    assert (found.hold_still, found.unshifted, found.shifted) == ("75 %", "20 %", "30 % to 40 %")
+    assert found.clusters.tolist() == [pytest.approx([0.1, 0.3, 0.2, 0.1])]
