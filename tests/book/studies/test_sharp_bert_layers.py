@@ -1,0 +1,442 @@
+"""Ranks, stacks, heads and rows of a BERT, computed once more by other means."""
+
+import itertools
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from analysis.core.weights import MlpWeights
+from analysis.transformer.encoder import random_layers, run_layer
+from analysis.transformer.positional_encodings import sinusoidal_positions
+from book.studies.bert_normality import cone, heads, sums
+from book.studies.bert_rank import controls, stacks, statements, switches
+from book.studies.bert_similarity import asymmetry, networks, terms
+from book.studies.bert_similarity import cone as similarity_cone
+from tests.book.studies.known import double, plain, record
+
+# ---- rank: statements
+
+
+def test_every_small_matrix_is_centred_and_counted_once_more():
+    """The same counts from the ranks of floating-point matrices."""
+    found = statements.try_centring([(2, 2), (2, 3), (3, 2)])
+    counts = dict.fromkeys(("inside", "outside", "wide", "losing", "keeping", "gaining"), 0)
+    for rows, columns in ((2, 2), (2, 3), (3, 2)):
+        for entries in itertools.product((0.0, 1.0), repeat=rows * columns):
+            X = np.reshape(entries, (rows, columns))
+            if (X.min(1) == X.max(1)).any():
+                continue
+            change = np.linalg.matrix_rank(X - X.mean(1, keepdims=True)) - np.linalg.matrix_rank(X)
+            solved = np.linalg.lstsq(X.T, np.ones(columns), rcond=None)[0]
+            inside = bool(np.allclose(X.T @ solved, 1))
+            counts["inside" if inside else "outside"] += 1
+            counts["wide"] += inside and rows < columns
+            counts["losing"] += inside and change == -1
+            counts["keeping"] += not inside and change == 0
+            counts["gaining"] += change > 0
+    assert vars(found) == counts
+    assert min(counts["inside"], counts["outside"], counts["wide"]) > 0
+
+
+def test_the_matrices_that_are_tried_are_small_ones_of_few_entries(monkeypatch):
+    asked = []
+
+    def small_matrices(shapes, entries):
+        asked.append((shapes, entries))
+        return [np.ones(shapes[0], dtype=int)]
+
+    monkeypatch.setattr(statements, "small_matrices", small_matrices)
+    monkeypatch.setattr(
+        statements, "first_counterexample", lambda rule, *matrices: [next(iter(each)) for each in matrices]
+    )
+    monkeypatch.setattr(statements, "rule_for_sums", lambda A, B: A.shape != (2, 2))
+    found = statements.find_examples()
+    signs = (-1, 0, 1)
+    assert asked == [
+        ([(1, 2), (2, 2), (3, 3)], (0, 1)),
+        ([(2, 2), (3, 3)], (0, 1, 2)),
+        *[([(1, 1)], (0, 1))] * 3,
+        *[([(2, 2)], signs)] * 2,
+        *[([(2, 3)], (0, 1))] * 2,
+        *[([shape], signs) for shape in ((2, 2), (2, 1), (1, 2))],
+    ]
+    assert (found.pairs, found.pairs_failing, found.triples) == (2, 1, 1)
+    assert (found.lost_ranks, found.gained_ranks) == ((1, 0), (1, 0))  # of ones, whose means are 1
+    monkeypatch.undo()
+    lost = [[0, 1], [0, 2]]  # gains a rank when the means of rows are taken off columns
+    assert not statements.rank_grows_by_less_than_one(np.array(lost))
+    assert statements.rank_grows_by_less_than_one(np.array([[0, 1], [0, 1]]))
+    assert statements.rank_grows_by_less_than_one(np.array([[1, 1], [0, 1]]))  # a constant row has no LayerNorm
+
+
+def test_updates_are_counted_by_how_far_the_rank_falls(monkeypatch):
+    """Ranks are said to be the first entry: A = 5 falls by 2 or rises by 2, as x y is."""
+    monkeypatch.setattr(statements, "exact_rank", lambda matrix: matrix[0, 0])
+    steps = {(2, 2): [5], (2, 1): [-2, -1, 1, 2], (1, 2): [1]}
+    monkeypatch.setattr(
+        statements, "small_matrices", lambda shapes, entries: [np.array([[k]]) for k in steps[shapes[0]]]
+    )
+    monkeypatch.setattr(statements, "printed_rule_for_updates", lambda A, x, y: x[0, 0] == -2)
+    monkeypatch.setattr(statements, "rule_for_updates", lambda A, x, y: x[0, 0] != 1)
+    assert statements.try_updates() == {
+        "triples": 4,
+        "triples_failing": 1,
+        "printed_failing": 3,
+        "falls_by_more": 1,  # -2
+        "drops_outside": 1,  # of -1, 1 and 2
+    }
+
+
+# ---- rank: one layer, and the ladder
+
+
+def test_one_layer_is_measured_for_every_gain_and_with_scores_by_distance(monkeypatch):
+    changes = []
+    monkeypatch.setattr(stacks, "attend_with", lambda **change: changes.append(change))
+    monkeypatch.setattr(stacks, "run_with", lambda chosen: chosen)
+
+    def residuals(sizes, seed, run, gain, device):
+        power = 1 if run == stacks.WITH_SKIP else 3
+        return sizes**power * gain * math.exp(seed - 2) if power == 1 else sizes**power
+
+    monkeypatch.setattr(stacks, "residuals_after_a_layer", residuals)
+    found = stacks.measure_one_layer(torch.device("cpu"))
+    np.testing.assert_allclose(found.sizes, [10 ** (-1 - k / 2) for k in range(7)])
+    assert found.slope_by_gain == pytest.approx(dict.fromkeys(stacks.GAINS, 3))
+    assert {gain: each.value for gain, each in found.log_factor.items()} == pytest.approx(
+        {gain: math.log(gain) for gain in stacks.GAINS}
+    )
+    assert found.after["with skip"][:, 0].tolist() == pytest.approx([0.1 * math.exp(k - 2) for k in range(5)])
+    assert (found.kept_residual, found.kept_rank) == (pytest.approx(0.75**0.5), 4)
+    assert tuple(found.to_itself.W_Q.shape) == (1, 4, 4)
+    mask, distance, _ = changes
+    assert mask["mask"].causal
+    table = distance["positions"].table
+    assert table.shape == (stacks.HEADS, stacks.ROWS, stacks.ROWS)
+    assert table[0, 3, :5].tolist() == table[-1, 3, :5].tolist() == [-3, -2, -1, 0, -1]
+
+
+def test_a_mean_row_is_shrunk_by_what_attention_adds_with_its_biases():
+    """Two equal rows attend to their mean: the skipped row plus its value with bias, through W_O, plus b_O."""
+    attention = plain(2, W_V=double([2, 0], [0, 3]), b_V=double(1, -1), W_O=double([1, 1], [0, 1]), b_O=double(0, 4))
+    (drawn,) = random_layers(1, 1, 2, generator=torch.Generator().manual_seed(0))
+    layer = replace(drawn, attention=attention)
+    x = double([3, 1], [5, 3])  # mean (4, 2): values (8, 6) + (1, -1) = (9, 5), written (9, 14) + (0, 4)
+    expected, seen = controls._shrink(x, layer).tolist()
+    assert expected == pytest.approx(math.hypot(4, 2) / math.hypot(13, 20))
+    spread = lambda rows: ((rows - rows.mean(0)).norm() / rows.norm()).item()  # noqa: E731
+    assert seen == pytest.approx(spread(x + double(9, 18)) / spread(x))
+
+
+def test_a_linear_map_is_a_ridge_regression_on_what_the_mlp_reads(monkeypatch):
+    monkeypatch.setattr(controls, "run_layer", lambda x, layer: SimpleNamespace(first=x))
+    monkeypatch.setattr(controls, "apply_mlp", lambda rows, mlp: rows.square() + 5)
+    monkeypatch.setattr(controls, "RIDGE", 0.5)
+    x = double([1, 0], [2, 5], [6, 3], [0, -2])
+    mlp = MlpWeights(torch.eye(2).double(), double(0, 0), torch.eye(2).double(), double(0, 0))
+    (fit,) = controls.fit_mlps(SimpleNamespace(layers=[SimpleNamespace(mlp=mlp)], states=[[x[:1]], [x[1:]]]))
+    read, written = x.numpy() - x.numpy().mean(0), x.numpy() ** 2 - (x.numpy() ** 2).mean(0)
+    ridge = 0.5 * np.square(read).sum() / 2  # half of the mean squared length of a column
+    stretched = np.vstack([read, ridge**0.5 * np.eye(2)])
+    slopes = np.linalg.lstsq(stretched, np.vstack([written, np.zeros((2, 2))]), rcond=None)[0]
+    np.testing.assert_allclose(fit.map.W_in @ fit.map.W_out, slopes)
+    np.testing.assert_allclose(fit.map.b_out, (x.numpy() ** 2 + 5).mean(0) - x.numpy().mean(0) @ slopes)
+
+
+def test_viewers_start_with_the_whole_model():
+    shape = (*switches.SHAPE, 2)
+    settings = switches.last_residuals(
+        record(trained=np.zeros(shape), controls=np.zeros((len(switches.RUNGS), 1, *shape)))
+    )
+    assert settings.start() == {"of": "model", "skip": 1, "mlp": 2, "norm": 1, "gain": 1}
+    shown = cone.Directions(np.zeros((2, 3, 3)), ("a", "b")).start()
+    assert shown == {"network": 2, "text": 0, "layer": 0, "row": 3, "look": "angles", "yaw": 30, "pitch": 20}
+
+
+def test_every_setting_traces_every_text_with_its_own_stack(monkeypatch):
+    """A residual tells the text, the gain and the parts; below the floor it is the floor."""
+    layers = random_layers(3, 2, 4, generator=torch.Generator().manual_seed(0))
+    layers = [
+        replace(
+            layer,
+            norm_attention=replace(layer.norm_attention, gain=double(1, 1, 1, 3)),
+            norm_mlp=replace(layer.norm_mlp, gain=double(1, 1, 1, 3)),
+        )
+        for layer in layers
+    ]
+    seen = []
+
+    def residuals(x, stack, chosen):
+        gains = {layer.norm_mlp.gain[-1].item() for layer in stack} | {
+            layer.norm_attention.gain[-1].item() for layer in stack
+        }
+        (gain,) = gains
+        seen.append((float(x), gain, chosen))
+        return double(1, 1e-2, 1e-4, 1e-20) * x / gain
+
+    monkeypatch.setattr(switches, "trace_residual", residuals)
+    found = switches.trace([double(1.0)[0], double(1e-2)[0]], layers)
+    assert found.shape == (2, 3, 2, 2, 4)
+    for skip, mlp, norm, gain in np.ndindex(2, 3, 2, 2):
+        of = math.log10(3) if norm and gain else 0.0
+        assert found[skip, mlp, norm, gain] == pytest.approx([-1 - of, -3 - of, -5 - of, -13])
+    # each of the twelve sets of parts with plain gains, and the six with LayerNorm with the model's own, on two texts
+    assert len(seen) == 2 * (12 + 6)
+    assert sum(chosen.norm_mlp and chosen.norm_attention for *_, chosen in seen) == 2 * (6 + 6)
+    assert sum(gain == 3 for _, gain, _ in seen) == 2 * 6
+
+
+# ---- normality: heads, sums and the cone
+
+
+def test_chances_and_intervals_are_those_of_the_generators_draws(monkeypatch):
+    monkeypatch.setattr(heads, "DRAWS", 60)
+    monkeypatch.setattr(heads, "RESAMPLES", 50)
+    drawn = np.random.default_rng(5)
+    effect, sharpness = drawn.random((3, 6)), drawn.random((3, 6))
+
+    def linked(order):
+        return np.mean([spearmanr(e[order], s).statistic for e, s in zip(effect, sharpness, strict=True)])
+
+    generator = np.random.default_rng(0)
+    own = abs(linked(np.arange(6)))
+    due = np.mean([abs(linked(generator.permutation(6))) > own - 1e-9 for _ in range(60)])
+    assert heads.share_by_chance(effect, sharpness) == pytest.approx(due)
+    found = heads.correlate_heads(effect[0], sharpness[0])
+    picked = np.random.default_rng(0).integers(6, size=(50, 6))
+    draws = sorted(spearmanr(effect[0][each], sharpness[0][each]).statistic for each in picked)
+    low, high = (np.interp(share * 49, np.arange(50), draws) for share in (0.025, 0.975))
+    assert found == pytest.approx((spearmanr(effect[0], sharpness[0]).statistic, low, high))
+
+
+def test_ideal_gates_hand_on_what_they_hand_on_of_the_same_values():
+    found = heads._measure_ideal_gates()
+    values = torch.randn(32, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64).numpy()
+    noise = torch.randn(32, 32, generator=torch.Generator().manual_seed(0)).double().numpy()
+    soft = np.exp(noise) / np.exp(noise).sum(1, keepdims=True)
+
+    def rank(rows):
+        size = np.linalg.svd(rows, compute_uv=False)
+        return np.square(size).sum() / size[0] ** 2
+
+    assert found["open (identity)"].rank == pytest.approx(rank(values))
+    assert found["random softmax"].rank == pytest.approx(rank(soft @ values))
+    assert found["random softmax"].row_entropy == pytest.approx(-(soft * np.log(soft)).sum(1).mean() / math.log(32))
+    assert abs(found["backward"].rank - rank(values)) < 0.5  # all rows but one
+
+
+def test_the_sum_of_independent_rows_is_stretched_to_lie_between_0_and_1(monkeypatch):
+    tested = []
+    monkeypatch.setattr(
+        sums, "kstest", lambda sample, against: tested.append((sample, against)) or SimpleNamespace(pvalue=len(tested))
+    )
+    found = sums._sum_independent(5, 40)
+    generator = np.random.default_rng(0)
+    for rows, (sample, against), (name, test) in zip(
+        (generator.standard_normal((5, 40)), generator.uniform(-1, 1, (5, 40))), tested, found.items(), strict=True
+    ):
+        total = rows.sum(0)
+        assert against == "uniform"
+        assert sample.tolist() == pytest.approx(np.interp(total, [total.min(), total.max()], [0, 1]))
+        assert test.p_uniform == {"Gaussian": 1, "uniform": 2}[name]
+
+
+def test_axes_are_turned_to_those_of_the_state_before_and_not_of_the_first():
+    """Rows that turn by a third of a right angle at each state: each step is turned back to the first rows."""
+    start = np.array([[2.0, 0.0], [0.0, 1.0], [-2.0, -1.0]])
+    own = np.array([[1.0, 0.5], [0.2, 0.1], [0.3, 0.2]])
+    states = []
+    for k in range(4):
+        angle = 1.1 * k
+        turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        rows = start + 0.5 * k * own
+        states.append(np.concatenate([np.full((3, 1), 0.1 * k), rows @ turn], 1))
+    found = cone.align(torch.tensor(np.stack(states)))
+    assert found[:, 0, 0].tolist() == pytest.approx([0, 0.1, 0.2, 0.3])
+    for k in range(1, 4):
+        before, here = found[k - 1, :, 1:].numpy(), states[k][:, 1:]
+        angles = np.linspace(0, 2 * np.pi, 20001)
+        turns = np.array([[np.cos(angles), np.sin(angles)], [-np.sin(angles), np.cos(angles)]]).transpose(2, 0, 1)
+        mirrored = turns @ np.diag([1.0, -1.0])
+        tried = np.concatenate([here @ turns, here @ mirrored])
+        best = np.square(tried - before).sum((1, 2)).min()
+        assert np.square(found[k, :, 1:].numpy() - before).sum() == pytest.approx(best, abs=1e-5)
+
+
+def test_rows_are_placed_along_their_mean_and_its_two_widest_directions():
+    rows = torch.randn(9, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + double(2, 0, 0, 1, 0)
+    unit = rows.numpy() / np.linalg.norm(rows.numpy(), axis=1, keepdims=True)
+    axis = unit.mean(0) / np.linalg.norm(unit.mean(0))
+    rest = unit @ (np.eye(5) - np.outer(axis, axis))
+    size, directions = np.linalg.eigh(rest.T @ rest)
+    across = rest @ directions[:, [-1, -2]]
+    assert size[-1] > size[-2] * 1.01
+    found = cone.place(rows).numpy()
+    np.testing.assert_allclose(found[:, 0], unit @ axis)
+    np.testing.assert_allclose(abs(found[:, 1:]), abs(across), atol=1e-12)
+    assert (np.take_along_axis(found[:, 1:], abs(found[:, 1:]).argmax(0)[None], 0) > 0).all()
+
+
+# ---- similarity
+
+
+def test_a_table_of_sines_knows_distance_only_and_has_rows_of_one_length(monkeypatch):
+    table = sinusoidal_positions(7, 6)
+    monkeypatch.setattr(similarity_cone, "load", lambda *_, **__: SimpleNamespace(positions=3 * table))
+    found = similarity_cone.measure_positions(SimpleNamespace(checkpoint=SimpleNamespace(name="sines")))
+    assert (found.learned_defect, found.sines_norm_spread) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
+    assert found.learned_norms == pytest.approx((27**0.5, 27**0.5))
+    torch.testing.assert_close(found.tables["fixed sines"], table)
+    assert torch.equal(
+        found.tables["random"], torch.randn(7, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )
+
+
+def test_the_largest_change_of_a_softmax_is_told(monkeypatch):
+    """With squares in the place of the softmax, 5 more changes a score of s by 10 s + 25."""
+    monkeypatch.setattr(networks, "softmax", torch.square)
+    monkeypatch.setattr(networks, "encode", lambda x, layers: [x, x])
+    monkeypatch.setattr(networks.extraction, "accepts", lambda *_: True)
+    monkeypatch.setattr(networks.extraction, "count_parameters", lambda *_: 0)
+    x = double([1, 0], [0, 2])
+    layer = plain(2, W_Q=torch.eye(2), W_K=torch.eye(2))
+    trained = SimpleNamespace(attention=[layer], layers=[None], states=[torch.stack([x, x])])
+
+    class Network:
+        config = SimpleNamespace(max_position_embeddings=2)
+        encoder = SimpleNamespace(
+            layer=[SimpleNamespace(attention=SimpleNamespace(self=SimpleNamespace(query=lambda rows: rows)))]
+        )
+
+        def __call__(self, tokens, output_attentions):
+            return SimpleNamespace(attentions=[torch.zeros(1, 1, 2, 2).double()])
+
+    found = networks.measure_architecture(
+        SimpleNamespace(trained=trained, network=Network(), tokens=torch.zeros(1, 2)), 0
+    )
+    assert found.shift_error == pytest.approx(10 * 4 / 2**0.5 + 25)
+    assert (found.attention_gap, found.row_sum_error) == (pytest.approx((4 / 2**0.5) ** 2), 1)
+    assert (found.order_gap, found.added_to_queries, found.added_unevenly) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("limit", "longest"), [(512, 128), (40, 40)])
+def test_texts_are_as_long_as_both_the_chapter_and_the_model_allow(monkeypatch, limit, longest):
+    asked = []
+
+    def tokenizer(text, **options):
+        asked.append((text, options["max_length"]))
+        return {"input_ids": torch.zeros(1, 3)}
+
+    monkeypatch.setattr(networks.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(networks.pretrained, "tokenizer", lambda checkpoint: tokenizer)
+    monkeypatch.setattr(networks.pretrained, "load", lambda checkpoint, control_seed, device: control_seed)
+    monkeypatch.setattr(
+        networks.texts_at_hand, "passages", lambda count, source: [f"{source} {k}" for k in range(count)]
+    )
+    config = SimpleNamespace(max_position_embeddings=limit)
+    monkeypatch.setattr(networks, "load", lambda checkpoint: SimpleNamespace(config=config))
+    monkeypatch.setattr(
+        networks.extraction, "observe", lambda network, tokenizer, texts, length: (network, len(texts), length)
+    )
+    found = networks.observe_models(SimpleNamespace(model="m", texts="text", device="cpu"))
+    assert asked == [("text 0", longest)]
+    assert (found.trained, found.control) == ((None, 16, longest), (0, 16, longest))
+    assert (found.network, found.both) == (None, {"trained": found.trained, "control": found.control})
+
+
+def test_a_causal_layer_is_held_to_the_first_text_and_layer_of_the_control(monkeypatch):
+    monkeypatch.setattr(similarity_cone.extraction, "order_sensitivity", lambda *_: 0.0)
+    eye = torch.eye(2).double()
+    x, other = double([1, 0], [0, 2], [4, 0]), double([5, 5], [5, 5], [5, 5])
+    layers = [plain(2, W_V=eye, W_O=eye), plain(2, W_V=eye, W_O=0 * eye)]
+    control = SimpleNamespace(states=[[x, other], [other, other]], attention=layers)
+    embeddings = SimpleNamespace(position_embeddings=SimpleNamespace(weight=eye.clone()))
+    subjects = SimpleNamespace(
+        network=SimpleNamespace(embeddings=embeddings), tokens=torch.zeros(1, 3), control=control
+    )
+    order = torch.randperm(3, generator=torch.Generator().manual_seed(0)).numpy()
+    assert order.tolist() != [0, 1, 2]
+    so_far = [[rows[: k + 1].mean(0) for k in range(3)] for rows in (x.numpy(), x.numpy()[order])]
+    one, moved = (np.array(rows) for rows in so_far)
+    due = np.linalg.norm(one[order] - moved) / np.linalg.norm(one[order])
+    assert similarity_cone.measure_order(subjects).causal == pytest.approx(due)
+
+
+def test_forms_are_drawn_under_their_titles():
+    names = {"content alone": 1.0, "content less its common part, equal spread": 2.0, "control": 4.0}
+    values = names | {"symmetric part of M, equal spread": 3.0, "as trained": 9.0}
+    of = asymmetry.Asymmetry(
+        scores={name: np.full(2, value) for name, value in values.items()},
+        attention={name: np.full(2, -value) for name, value in values.items()},
+        over_texts={},
+        spread={},
+        texts=1,
+        negative={},
+    )
+    titles = (
+        "with the whole of M",
+        "without what all words ask alike",
+        "with the symmetric half of M",
+        "random weights",
+    )
+    assert {name: each[0] for name, each in of.drawn_scores.items()} == dict(zip(titles, (1, 2, 3, 4), strict=True))
+    assert {name: each[0] for name, each in of.drawn_attention.items()} == dict(
+        zip(titles, (-1, -2, -3, -4), strict=True)
+    )
+
+
+def test_biases_are_measured_over_all_layers_and_texts(monkeypatch):
+    """Two layers and two texts: what moves is told by layer, the mean over texts; the ratio of biases over layers."""
+    eye = torch.eye(2).double()
+    layers = [
+        plain(2, W_Q=eye, W_K=eye, b_Q=double(3, 0), b_K=double(0, 1)),
+        plain(2, W_Q=eye, W_K=2 * eye, b_Q=double(0, 4), b_K=double(0, 2)),
+    ]
+    texts = [torch.stack([k * eye + 1, k * eye + 2, k * eye]) for k in (1.0, 2.0)]
+    trained = SimpleNamespace(attention=layers, states=texts)
+    control = SimpleNamespace(attention=layers[:1], states=texts)
+
+    def moved(x, layer, instead):
+        gone = 10 if not instead.b_Q.any() else 1
+        return torch.stack([x[0, 0] * gone, x[0, 0] * gone * layer.W_K[0, 0, 0]])
+
+    monkeypatch.setattr(terms.distance, "attention_moved", moved)
+    found = terms.measure_terms(SimpleNamespace(trained=trained, control=control), 1)
+    assert [each.value for each in found.without_b_K] == pytest.approx([2.5, 3.5 * 1.5])
+    assert [each.value for each in found.without_b_Q] == pytest.approx([25, 35 * 1.5])
+    assert [each.value for each in found.control_without_b_Q] == pytest.approx([25])
+    assert found.key_bias_ratio == pytest.approx(5**0.5 / 5)
+    assert max(found.model_error, found.dropped_gap) < 1e-9
+    assert 0 < found.random_error < 1e-12
+
+
+def test_terms_that_do_not_add_up_are_told(monkeypatch):
+    """Scores that are off by a number that grows along the rows: what is left out moves the attention."""
+    eye = torch.eye(2).double()
+    layer = plain(2, W_Q=eye, W_K=eye, b_Q=double(1, 0))
+    x = double([1, 0], [0, 1])
+    trained = SimpleNamespace(attention=[layer], states=[torch.stack([x, x])])
+    scores = terms.compute_scores(x, layer)
+    off = double([[0, 1], [0, 3]])
+    monkeypatch.setattr(terms, "compute_scores", lambda rows, weights: scores + off if rows is not None else None)
+    monkeypatch.setattr(terms, "four_term_error", lambda device: 0.25)
+    found = terms.measure_terms(SimpleNamespace(trained=trained, control=trained), 0)
+    assert (found.model_error, found.random_error) == (3, 0.25)
+    own = [torch.softmax(each, -1) for each in (scores, scores + off)]
+    assert found.dropped_gap == pytest.approx((own[0] - own[1]).abs().max().item())
+
+
+def test_a_run_of_a_layer_is_what_the_reader_of_the_stack_reads():
+    """The mean of GELU and the share below zero of a layer's hidden rows are over all texts together."""
+    (layer,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(1))
+    texts = [torch.randn(n, 4, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in (2, 5)]
+    found = stacks.measure_hidden_rows(SimpleNamespace(layers=[layer], states=[x[None] for x in texts]))
+    z = torch.cat([run_layer(x, layer).first for x in texts]).numpy() @ layer.mlp.W_in.numpy() + layer.mlp.b_in.numpy()
+    g = z * np.vectorize(lambda at: 0.5 * (1 + math.erf(at / 2**0.5)))(z)
+    due = [g.mean(), (z < 0).mean(), *(np.linalg.norm(v - v.mean(0)) / np.linalg.norm(v) for v in (z, g))]
+    assert found.tolist() == [pytest.approx(due)]
