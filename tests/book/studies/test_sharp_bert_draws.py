@@ -208,6 +208,17 @@ def test_rows_of_a_pool_are_drawn_from_the_first_seed(monkeypatch):
     assert torch.equal(samples, x[order[:6]])
 
 
+def test_couplings_of_both_halves_are_shares_of_their_own_sum(monkeypatch):
+    """Through the heads 2 of 8 lie off the diagonal, through the MLP 3 of 4."""
+    (encoder,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(3))
+    found = iter([double([3, 1], [1, 3]), double([1, 2], [1, 0])] * controls.POINTS)
+    monkeypatch.setattr(controls, "block_coupling", lambda function, at, heads: next(found))
+    monkeypatch.setattr(controls, "SAMPLES", 6)
+    x = drawn(9, 4)
+    measured = controls._pool([SimpleNamespace(x=x, first=x, heads=x)], encoder)
+    assert measured[-2:] == pytest.approx([2 / 8, 3 / 4])
+
+
 def test_a_layer_is_measured_on_the_rows_of_all_texts(monkeypatch):
     (encoder,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(3))
     texts, given = [drawn(3, 4), drawn(5, 4, seed=1)], {}

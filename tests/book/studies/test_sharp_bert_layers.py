@@ -12,11 +12,8 @@ from scipy.stats import spearmanr
 
 from analysis.core.weights import MlpWeights
 from analysis.transformer.encoder import random_layers, run_layer
-from analysis.transformer.positional_encodings import sinusoidal_positions
 from book.studies.bert_normality import cone, heads, sums
 from book.studies.bert_rank import controls, stacks, statements, switches
-from book.studies.bert_similarity import asymmetry, networks, terms
-from book.studies.bert_similarity import cone as similarity_cone
 from tests.book.studies.known import double, plain, record
 
 # ---- rank: statements
@@ -191,6 +188,17 @@ def test_every_setting_traces_every_text_with_its_own_stack(monkeypatch):
     assert sum(gain == 3 for _, gain, _ in seen) == 2 * 6
 
 
+def test_a_run_of_a_layer_is_what_the_reader_of_the_stack_reads():
+    """The mean of GELU and the share below zero of a layer's hidden rows are over all texts together."""
+    (layer,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(1))
+    texts = [torch.randn(n, 4, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in (2, 5)]
+    found = stacks.measure_hidden_rows(SimpleNamespace(layers=[layer], states=[x[None] for x in texts]))
+    z = torch.cat([run_layer(x, layer).first for x in texts]).numpy() @ layer.mlp.W_in.numpy() + layer.mlp.b_in.numpy()
+    g = z * np.vectorize(lambda at: 0.5 * (1 + math.erf(at / 2**0.5)))(z)
+    due = [g.mean(), (z < 0).mean(), *(np.linalg.norm(v - v.mean(0)) / np.linalg.norm(v) for v in (z, g))]
+    assert found.tolist() == [pytest.approx(due)]
+
+
 # ---- normality: heads, sums and the cone
 
 
@@ -280,163 +288,3 @@ def test_rows_are_placed_along_their_mean_and_its_two_widest_directions():
     np.testing.assert_allclose(found[:, 0], unit @ axis)
     np.testing.assert_allclose(abs(found[:, 1:]), abs(across), atol=1e-12)
     assert (np.take_along_axis(found[:, 1:], abs(found[:, 1:]).argmax(0)[None], 0) > 0).all()
-
-
-# ---- similarity
-
-
-def test_a_table_of_sines_knows_distance_only_and_has_rows_of_one_length(monkeypatch):
-    table = sinusoidal_positions(7, 6)
-    monkeypatch.setattr(similarity_cone, "load", lambda *_, **__: SimpleNamespace(positions=3 * table))
-    found = similarity_cone.measure_positions(SimpleNamespace(checkpoint=SimpleNamespace(name="sines")))
-    assert (found.learned_defect, found.sines_norm_spread) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
-    assert found.learned_norms == pytest.approx((27**0.5, 27**0.5))
-    torch.testing.assert_close(found.tables["fixed sines"], table)
-    assert torch.equal(
-        found.tables["random"], torch.randn(7, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    )
-
-
-def test_the_largest_change_of_a_softmax_is_told(monkeypatch):
-    """With squares in the place of the softmax, 5 more changes a score of s by 10 s + 25."""
-    monkeypatch.setattr(networks, "softmax", torch.square)
-    monkeypatch.setattr(networks, "encode", lambda x, layers: [x, x])
-    monkeypatch.setattr(networks.extraction, "accepts", lambda *_: True)
-    monkeypatch.setattr(networks.extraction, "count_parameters", lambda *_: 0)
-    x = double([1, 0], [0, 2])
-    layer = plain(2, W_Q=torch.eye(2), W_K=torch.eye(2))
-    trained = SimpleNamespace(attention=[layer], layers=[None], states=[torch.stack([x, x])])
-
-    class Network:
-        config = SimpleNamespace(max_position_embeddings=2)
-        encoder = SimpleNamespace(
-            layer=[SimpleNamespace(attention=SimpleNamespace(self=SimpleNamespace(query=lambda rows: rows)))]
-        )
-
-        def __call__(self, tokens, output_attentions):
-            return SimpleNamespace(attentions=[torch.zeros(1, 1, 2, 2).double()])
-
-    found = networks.measure_architecture(
-        SimpleNamespace(trained=trained, network=Network(), tokens=torch.zeros(1, 2)), 0
-    )
-    assert found.shift_error == pytest.approx(10 * 4 / 2**0.5 + 25)
-    assert (found.attention_gap, found.row_sum_error) == (pytest.approx((4 / 2**0.5) ** 2), 1)
-    assert (found.order_gap, found.added_to_queries, found.added_unevenly) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(("limit", "longest"), [(512, 128), (40, 40)])
-def test_texts_are_as_long_as_both_the_chapter_and_the_model_allow(monkeypatch, limit, longest):
-    asked = []
-
-    def tokenizer(text, **options):
-        asked.append((text, options["max_length"]))
-        return {"input_ids": torch.zeros(1, 3)}
-
-    monkeypatch.setattr(networks.checkpoints, "find", lambda name: name)
-    monkeypatch.setattr(networks.pretrained, "tokenizer", lambda checkpoint: tokenizer)
-    monkeypatch.setattr(networks.pretrained, "load", lambda checkpoint, control_seed, device: control_seed)
-    monkeypatch.setattr(
-        networks.texts_at_hand, "passages", lambda count, source: [f"{source} {k}" for k in range(count)]
-    )
-    config = SimpleNamespace(max_position_embeddings=limit)
-    monkeypatch.setattr(networks, "load", lambda checkpoint: SimpleNamespace(config=config))
-    monkeypatch.setattr(
-        networks.extraction, "observe", lambda network, tokenizer, texts, length: (network, len(texts), length)
-    )
-    found = networks.observe_models(SimpleNamespace(model="m", texts="text", device="cpu"))
-    assert asked == [("text 0", longest)]
-    assert (found.trained, found.control) == ((None, 16, longest), (0, 16, longest))
-    assert (found.network, found.both) == (None, {"trained": found.trained, "control": found.control})
-
-
-def test_a_causal_layer_is_held_to_the_first_text_and_layer_of_the_control(monkeypatch):
-    monkeypatch.setattr(similarity_cone.extraction, "order_sensitivity", lambda *_: 0.0)
-    eye = torch.eye(2).double()
-    x, other = double([1, 0], [0, 2], [4, 0]), double([5, 5], [5, 5], [5, 5])
-    layers = [plain(2, W_V=eye, W_O=eye), plain(2, W_V=eye, W_O=0 * eye)]
-    control = SimpleNamespace(states=[[x, other], [other, other]], attention=layers)
-    embeddings = SimpleNamespace(position_embeddings=SimpleNamespace(weight=eye.clone()))
-    subjects = SimpleNamespace(
-        network=SimpleNamespace(embeddings=embeddings), tokens=torch.zeros(1, 3), control=control
-    )
-    order = torch.randperm(3, generator=torch.Generator().manual_seed(0)).numpy()
-    assert order.tolist() != [0, 1, 2]
-    so_far = [[rows[: k + 1].mean(0) for k in range(3)] for rows in (x.numpy(), x.numpy()[order])]
-    one, moved = (np.array(rows) for rows in so_far)
-    due = np.linalg.norm(one[order] - moved) / np.linalg.norm(one[order])
-    assert similarity_cone.measure_order(subjects).causal == pytest.approx(due)
-
-
-def test_forms_are_drawn_under_their_titles():
-    names = {"content alone": 1.0, "content less its common part, equal spread": 2.0, "control": 4.0}
-    values = names | {"symmetric part of M, equal spread": 3.0, "as trained": 9.0}
-    of = asymmetry.Asymmetry(
-        scores={name: np.full(2, value) for name, value in values.items()},
-        attention={name: np.full(2, -value) for name, value in values.items()},
-        over_texts={},
-        spread={},
-        texts=1,
-        negative={},
-    )
-    titles = (
-        "with the whole of M",
-        "without what all words ask alike",
-        "with the symmetric half of M",
-        "random weights",
-    )
-    assert {name: each[0] for name, each in of.drawn_scores.items()} == dict(zip(titles, (1, 2, 3, 4), strict=True))
-    assert {name: each[0] for name, each in of.drawn_attention.items()} == dict(
-        zip(titles, (-1, -2, -3, -4), strict=True)
-    )
-
-
-def test_biases_are_measured_over_all_layers_and_texts(monkeypatch):
-    """Two layers and two texts: what moves is told by layer, the mean over texts; the ratio of biases over layers."""
-    eye = torch.eye(2).double()
-    layers = [
-        plain(2, W_Q=eye, W_K=eye, b_Q=double(3, 0), b_K=double(0, 1)),
-        plain(2, W_Q=eye, W_K=2 * eye, b_Q=double(0, 4), b_K=double(0, 2)),
-    ]
-    texts = [torch.stack([k * eye + 1, k * eye + 2, k * eye]) for k in (1.0, 2.0)]
-    trained = SimpleNamespace(attention=layers, states=texts)
-    control = SimpleNamespace(attention=layers[:1], states=texts)
-
-    def moved(x, layer, instead):
-        gone = 10 if not instead.b_Q.any() else 1
-        return torch.stack([x[0, 0] * gone, x[0, 0] * gone * layer.W_K[0, 0, 0]])
-
-    monkeypatch.setattr(terms.distance, "attention_moved", moved)
-    found = terms.measure_terms(SimpleNamespace(trained=trained, control=control), 1)
-    assert [each.value for each in found.without_b_K] == pytest.approx([2.5, 3.5 * 1.5])
-    assert [each.value for each in found.without_b_Q] == pytest.approx([25, 35 * 1.5])
-    assert [each.value for each in found.control_without_b_Q] == pytest.approx([25])
-    assert found.key_bias_ratio == pytest.approx(5**0.5 / 5)
-    assert max(found.model_error, found.dropped_gap) < 1e-9
-    assert 0 < found.random_error < 1e-12
-
-
-def test_terms_that_do_not_add_up_are_told(monkeypatch):
-    """Scores that are off by a number that grows along the rows: what is left out moves the attention."""
-    eye = torch.eye(2).double()
-    layer = plain(2, W_Q=eye, W_K=eye, b_Q=double(1, 0))
-    x = double([1, 0], [0, 1])
-    trained = SimpleNamespace(attention=[layer], states=[torch.stack([x, x])])
-    scores = terms.compute_scores(x, layer)
-    off = double([[0, 1], [0, 3]])
-    monkeypatch.setattr(terms, "compute_scores", lambda rows, weights: scores + off if rows is not None else None)
-    monkeypatch.setattr(terms, "four_term_error", lambda device: 0.25)
-    found = terms.measure_terms(SimpleNamespace(trained=trained, control=trained), 0)
-    assert (found.model_error, found.random_error) == (3, 0.25)
-    own = [torch.softmax(each, -1) for each in (scores, scores + off)]
-    assert found.dropped_gap == pytest.approx((own[0] - own[1]).abs().max().item())
-
-
-def test_a_run_of_a_layer_is_what_the_reader_of_the_stack_reads():
-    """The mean of GELU and the share below zero of a layer's hidden rows are over all texts together."""
-    (layer,) = random_layers(1, 2, 4, generator=torch.Generator().manual_seed(1))
-    texts = [torch.randn(n, 4, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in (2, 5)]
-    found = stacks.measure_hidden_rows(SimpleNamespace(layers=[layer], states=[x[None] for x in texts]))
-    z = torch.cat([run_layer(x, layer).first for x in texts]).numpy() @ layer.mlp.W_in.numpy() + layer.mlp.b_in.numpy()
-    g = z * np.vectorize(lambda at: 0.5 * (1 + math.erf(at / 2**0.5)))(z)
-    due = [g.mean(), (z < 0).mean(), *(np.linalg.norm(v - v.mean(0)) / np.linalg.norm(v) for v in (z, g))]
-    assert found.tolist() == [pytest.approx(due)]
