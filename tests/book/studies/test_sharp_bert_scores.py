@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from analysis.transformer.positional_encodings import sinusoidal_positions
-from book.studies.bert_similarity import asymmetry, cone, networks, terms
+from book.studies.bert_similarity import asymmetry, cone, controls, networks, terms
 from tests.book.studies.known import double, plain
 
 
@@ -155,3 +155,76 @@ def test_terms_that_do_not_add_up_are_told(monkeypatch):
     assert (found.model_error, found.random_error) == (3, 0.25)
     own = [torch.softmax(each, -1) for each in (scores, scores + off)]
     assert found.dropped_gap == pytest.approx((own[0] - own[1]).abs().max().item())
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def antisymmetric(table):
+    """Return the share of the squares that is antisymmetric."""
+    return np.square(table - table.T).sum() / 4 / np.square(table).sum()
+
+
+def test_a_layer_of_three_unlike_heads_is_measured_head_by_head_and_row_by_row():
+    """Five rows of four coordinates and heads of three channels, all once more in numpy."""
+    generator = torch.Generator().manual_seed(5)
+    layer = plain(4, 3, W_Q=torch.zeros(4, 3), W_K=torch.zeros(4, 3), W_V=torch.zeros(4, 3), W_O=torch.zeros(3, 4))
+    for name in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V"):
+        of = getattr(layer, name)
+        of[:] = torch.randn(of.shape, generator=generator, dtype=torch.float64) * 0.4
+        of *= double(0.5, 1, 2.5).reshape(3, *[1] * (of.ndim - 1))
+    rows = torch.randn(5, 4, generator=generator, dtype=torch.float64) + 0.3
+    found, x = controls.measure_layer(rows, layer), rows.numpy()
+    long = np.linalg.norm(x, axis=1)
+    for k, name in enumerate("QKV"):
+        W, b = getattr(layer, f"W_{name}").numpy(), getattr(layer, f"b_{name}").numpy()
+        sigma = np.array([np.linalg.norm(each, 2) for each in W])
+        growth = np.array([np.linalg.norm(x @ each + bias, axis=1) / long for each, bias in zip(W, b, strict=True)])
+        place = [np.linalg.norm(x @ each, axis=1) / long / size for each, size in zip(W, sigma, strict=True)]
+        assert found["sigma"][k] == pytest.approx(sorted(sigma)[1])
+        assert found["sigma above 1"][k] == pytest.approx((sigma > 1).mean())
+        assert found["amplified"][k] == pytest.approx((growth > 1).mean())
+        assert found["amplified jointly"][k] == pytest.approx((np.square(growth).sum(0) > 1).mean())
+        assert found["cone"][k] == pytest.approx(np.median(place))
+    W_Q, W_K, b_Q, b_K = (getattr(layer, name).numpy() for name in ("W_Q", "W_K", "b_Q", "b_K"))
+    keys = [x @ W + b for W, b in zip(W_K, b_K, strict=True)]
+    whole = [(x @ W_Q[h] + b_Q[h]) @ keys[h].T / 3**0.5 for h in range(3)]
+    no_query = [x @ W_Q[h] @ keys[h].T / 3**0.5 for h in range(3)]
+    content = [x @ W_Q[h] @ W_K[h].T @ x.T / 3**0.5 for h in range(3)]
+    positive = [x @ W_K[h] @ W_K[h].T @ x.T / 3**0.5 for h in range(3)]
+    forms = [whole, content, [(each + each.T) / 2 for each in content], positive]
+    assert controls.FORMS == ("as trained", "content alone", "symmetric part of M", "positive form")
+    for k, form in enumerate(forms):
+        assert found["asymmetry"][k] == pytest.approx(np.mean([antisymmetric(each) for each in form]), abs=1e-12)
+        after = np.mean([antisymmetric(softmax(each)) for each in form])
+        assert found["asymmetry of attention"][k] == pytest.approx(after)
+    assert found["negative"] == pytest.approx(np.mean([np.diag(each) < 0 for each in content]))
+    assert found["antisymmetric"] == pytest.approx(np.mean([antisymmetric(W_Q[h] @ W_K[h].T) for h in range(3)]))
+    moved = [abs(softmax(a) - softmax(b)).sum(1) / 2 for a, b in zip(whole, no_query, strict=True)]
+    assert found["moved"] == pytest.approx(np.mean(moved))
+    assert found["lengths"] == pytest.approx(long.std(ddof=1) / long.mean())
+
+
+def test_the_form_of_each_head_is_told_by_its_layer():
+    """Two layers of two heads; the head that is drawn is the second of the second layer."""
+    W_Q, W_K = double([2, 0], [0, 1], [0, 0]), double([1, 0], [0, -1], [0, 0])
+    small, large = plain(3, 2, W_Q=W_Q, W_K=W_K), plain(3, 2, W_Q=W_Q, W_K=W_Q)
+    for layer in (small, large):
+        layer.W_V[:], layer.W_O[:] = 0, 0
+    large.W_Q[1] = double([0, 3], [0, 0], [1, 0])
+    each = SimpleNamespace(attention=[small, large])
+    found = terms.measure_form(SimpleNamespace(trained=each, both={"trained": each}), SimpleNamespace(layer=1, head=1))
+    forms = [layer.W_Q[h].numpy() @ layer.W_K[h].numpy().T for layer in (small, large) for h in (0, 1)]
+    spectra = [np.linalg.eigvalsh((M + M.T) / 2) for M in forms]
+    due = sorted({(int((each > 1e-9).sum()), int((each < -1e-9).sum())) for each in spectra})
+    assert found.signs["trained"] == due
+    assert sorted(found.eigenvalues["trained"][abs(found.eigenvalues["trained"]) > 1e-9]) == pytest.approx(
+        [each for each in spectra[3] if abs(each) > 1e-9]
+    )
+    assert found.antisymmetric["trained"].ravel().tolist() == pytest.approx([antisymmetric(M) for M in forms])
+    singular = [np.linalg.svd(M, compute_uv=False) for M in forms]
+    assert found.last_singular_value == pytest.approx(min(each[1] / each[0] for each in singular))
+    assert (found.channel, found.negative_if_equal) == (2, 0)
+    assert found.next_singular_value < 1e-12
