@@ -115,7 +115,7 @@ def test_lengths_are_tried_on_the_first_text_in_the_layer_that_is_drawn(monkeypa
 
     def compute_scores(x, weights):
         seen.append((x, weights))
-        return torch.zeros(1, 5, 5).double() if len(seen) == 2 else torch.ones(1, 5, 5).double()
+        return torch.zeros(1, 5, 5).double() if len(seen) == 2 else 2 * torch.ones(1, 5, 5).double()
 
     monkeypatch.setattr(asymmetry, "compute_scores", compute_scores)
     monkeypatch.setattr(asymmetry.distance, "attention_moved", lambda x, weights, rows: x[0] * weights.W_Q[0, 0, 0])
@@ -132,7 +132,7 @@ def test_lengths_are_tried_on_the_first_text_in_the_layer_that_is_drawn(monkeypa
     assert weights.W_Q[0, 0, 0] == 3
     assert not weights.b_Q.any()
     assert torch.equal(after, before * double([1], [3], [1], [1], [1]))
-    assert found.scaling_error == 1  # scores of 0 where they should be 3
+    assert found.scaling_error == 1  # scores of 0 where they should be 6
     assert found.cosine_error < 1e-12
     assert found.moved == pytest.approx([np.mean([t[k, 0].mean().item() for t in texts]) * (k + 1) for k in range(3)])
     lengths = [np.linalg.norm(texts[0][k].numpy(), axis=1) for k in range(3)]

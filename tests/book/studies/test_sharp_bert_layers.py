@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from analysis.core.weights import MlpWeights
 from analysis.transformer.encoder import random_layers, run_layer
-from book.studies.bert_normality import cone, heads, sums
+from book.studies.bert_normality import cone, heads, released, sums
 from book.studies.bert_rank import controls, stacks, statements, switches
 from tests.book.studies.known import double, plain, record
 
@@ -288,3 +288,19 @@ def test_rows_are_placed_along_their_mean_and_its_two_widest_directions():
     np.testing.assert_allclose(found[:, 0], unit @ axis)
     np.testing.assert_allclose(abs(found[:, 1:]), abs(across), atol=1e-12)
     assert (np.take_along_axis(found[:, 1:], abs(found[:, 1:]).argmax(0)[None], 0) > 0).all()
+
+
+def test_an_index_of_half_the_length_is_as_wrong_as_one_of_one_and_a_half(monkeypatch):
+    names = ("trained/failing", "trained/code_failing")
+    given = {name: [[0.5]] for name in names} | {"trained/mean_value_entropy": [[[1.0], [2.0]]]}
+    monkeypatch.setattr(released, "live_or_record", lambda *_, **__: (record(**given), ""))
+    one = SimpleNamespace(whole=1.0)
+    monkeypatch.setattr(released.released_code, "measure_gates", lambda: {"closed": one})
+    monkeypatch.setattr(released.released_code, "measure_noise", lambda: {0.5: one})
+    authors = SimpleNamespace(minimal_keys=np.array([[1.0, 2, 30]]))
+    monkeypatch.setattr(released.released_code, "load_authors_outputs", lambda: authors)
+    text = SimpleNamespace(states={"trained": torch.tensor([[[9.0, 9], [9, 9]], [[1.0, 0], [0, 2]]])})
+    for factor in (0.5, 1.5):
+        monkeypatch.setattr(released.code, "cone_index", lambda rows, by=factor: by * double(2**0.5))
+        assert released.measure_released(text, None).index_error == pytest.approx(0.5)
+    assert released.measure_released(text, None).minimal_keys.tolist() == [2]

@@ -1,5 +1,6 @@
 """The similarity of rows in a BERT: positions, order, terms and architecture, with answers known by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -228,3 +229,23 @@ def test_the_form_of_each_head_is_told_by_its_layer():
     assert found.last_singular_value == pytest.approx(min(each[1] / each[0] for each in singular))
     assert (found.channel, found.negative_if_equal) == (2, 0)
     assert found.next_singular_value < 1e-12
+
+
+def test_heads_that_neither_stretch_nor_shrink_amplify_nothing():
+    eye = torch.eye(2).double()
+    found = controls.measure_layer(eye, plain(2, W_Q=eye, W_K=0.5 * eye, W_V=eye, W_O=eye))
+    assert found["sigma"].tolist() == [1, 0.5, 1]
+    for name in ("sigma above 1", "amplified", "amplified jointly"):
+        assert found[name].tolist() == [0, 0, 0]
+    silent = replace(plain(2, W_Q=eye, W_K=eye, W_V=eye, W_O=eye), W_Q=double([[0, 1], [0, 0]]))
+    found = controls.measure_layer(eye, silent)  # scores of rows with themselves are 0
+    assert found["negative"] == 0
+
+
+def test_fixed_rows_that_are_not_of_one_length_have_a_standard_deviation(monkeypatch):
+    monkeypatch.setattr(cone.positional_encodings, "sinusoidal_positions", lambda *sizes: double([1, 0], [0, 4]))
+    monkeypatch.setattr(cone.positional_encodings, "toeplitz_defect", lambda gram: gram[1, 1].item())
+    monkeypatch.setattr(cone, "load", lambda *_, **__: SimpleNamespace(positions=double([2, 0], [0, 3])))
+    found = cone.measure_positions(SimpleNamespace(checkpoint=SimpleNamespace(name="a table")))
+    assert found.sines_norm_spread == pytest.approx(4.5**0.5)
+    assert (found.sines_defect, found.learned_defect, found.learned_norms) == (16, 9, (2, 3))
