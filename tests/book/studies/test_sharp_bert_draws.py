@@ -297,3 +297,22 @@ def test_one_random_stack_has_every_set_of_parts_once(monkeypatch):
         )
         assert each.linear == (mlp == 1)
         assert found[skip, mlp, norm] == pytest.approx([np.log10(0.01 * (number + 1))] * 13)
+
+
+def test_every_layer_of_a_network_reads_the_state_before_it(monkeypatch):
+    """Two texts and two layers, which multiply by 1 and 2; a state tells its text and its layer."""
+
+    def hidden_states(model, tokenizer, passages, longest):
+        assert (tokenizer, longest) == ("words", 50)
+        return [torch.tensor([10.0, 11.0, 12.0]) * float(text) for text in passages]
+
+    monkeypatch.setattr(networks.extraction, "hidden_states", hidden_states)
+    layers = [SimpleNamespace(to=lambda dtype, by=by: by) for by in (1, 2)]
+    monkeypatch.setattr(networks, "load", lambda model: SimpleNamespace(encoder_layers=lambda: layers))
+    monkeypatch.setattr(networks, "run_layer", lambda x, by: (x.item(), by))
+    model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=50))
+    found = networks._run(model, "words", ["1", "3"])
+    assert found.stations == [[(10, 1), (30, 1)], [(11, 2), (33, 2)]]
+    assert [text.tolist() for text in found.states] == [[10, 11, 12], [30, 33, 36]]
+    assert {text.dtype for text in found.states} == {torch.float64}
+    assert (found.model, found.layers) == (model, [1, 2])

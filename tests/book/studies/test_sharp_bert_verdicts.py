@@ -17,7 +17,7 @@ from book.studies.bert_normality import claims as normality_claims
 from book.studies.bert_rank import claims as rank_claims
 from book.studies.bert_similarity import claims as similarity_claims
 from book.studies.bert_stream import claims as stream_claims
-from book.studies.bert_stream.survey import READ_BACK
+from book.studies.bert_stream.survey import COUPLINGS, READ_BACK
 from tests.book.studies.counterfeits import forge, put
 from tests.book.studies.measurements import measurement
 
@@ -129,7 +129,13 @@ def median_of_values(m):
     return float(np.median(m.nearest.largest_weights[2].astype(float)))
 
 
-CONTENT, EQUAL = "content alone", "symmetric part of M, equal spread"
+def attention_of(symmetric):
+    """Let content have an asymmetry of a half in every layer, and its symmetric part so much at the same spread."""
+    shares = {"content alone": 0.5, "content less its common part, equal spread": 0.375}
+    shares["symmetric part of M, equal spread"] = symmetric
+    return {f"asymmetry.attention.{name}": put(ALL, share) for name, share in shares.items()}
+
+
 SIMILARITY = [
     ("B-02", {"architecture.states": lambda sizes: (sizes[0] - 1, *sizes[1:])}, False),
     ("B-02", {"architecture.limit": 511}, False),
@@ -147,12 +153,7 @@ SIMILARITY = [
     *[("B-20", {"terms.control_without_b_Q.3": put("value", share)}, share < 1e-6) for share in (0.99e-6, 1.01e-6)],
     *[("B-20", {"terms.without_b_Q.3": put("low", share)}, share > 0.02) for share in (0.0199, 0.0201)],
     ("B-21", {"form.negative_if_equal": 1}, False),
-    ("B-24", {f"asymmetry.attention.{CONTENT}": put(ALL, 0.5), f"asymmetry.attention.{EQUAL}": put(ALL, 0.25)}, False),
-    ("B-24", {f"asymmetry.attention.{CONTENT}": put(ALL, 0.5), f"asymmetry.attention.{EQUAL}": put(ALL, 0.24)}, True),
-]
-SIMILARITY[-2:] = [
-    (claim_id, changes | {"asymmetry.attention.content less its common part, equal spread": put(ALL, 0.375)}, due)
-    for claim_id, changes, due in SIMILARITY[-2:]
+    *[("B-24", attention_of(symmetric), symmetric < 0.25) for symmetric in (0.24, 0.25)],
 ]
 
 # ---- the stream
@@ -163,15 +164,11 @@ def off_the_diagonal(name, layer, off):
 
     def change(couplings):
         changed = couplings.astype(float)
-        own = changed[layer, stream_claims_names().index(name)]
+        own = changed[layer, COUPLINGS.index(name)]
         own[0, 0] += 1 - np.trace(own) - off
         return changed
 
     return {"coupling.blocks.trained": change}
-
-
-def stream_claims_names():
-    return measurement("bert_stream").coupling.names
 
 
 def peaked(network, peak):
