@@ -9,7 +9,7 @@ import torch
 
 from analysis.transformer import induction
 from book.publish.records import Value
-from book.studies.induction_head import readings, tables, training, walkthrough
+from book.studies.induction_head import prediction, readings, tables, training, walkthrough
 from book.studies.induction_head.readings import Reading
 from tests.book.studies.known import double
 
@@ -69,6 +69,13 @@ def test_the_first_layer_must_leave_the_match_089(monkeypatch):
     assert given == (pytest.approx(np.log(9 * 19)), 20, "there")
     monkeypatch.setattr(measure, "attention_to_match", lambda *_, first: first / 10)
     assert measure.least_first_sharpness(20, "there") == pytest.approx(9.0)
+    monkeypatch.setattr(measure, "attention_to_match", lambda *_, first: first / 12)  # 11.9 of 12 is 0.99
+    assert measure.least_first_sharpness(20, "there") == pytest.approx(10.7)
+    monkeypatch.setattr(measure, "attention_to_match", lambda *_, first: float(first > 11.85))
+    assert measure.least_first_sharpness(20, "there") == pytest.approx(11.9)
+    monkeypatch.setattr(measure, "attention_to_match", lambda *_, first: float(first > 11.95))
+    with pytest.raises(StopIteration):  # from 12 on nothing is tried
+        measure.least_first_sharpness(20, "there")
 
 
 # ---- trainings
@@ -191,6 +198,35 @@ def test_rows_are_counted_by_what_they_store_and_gather():
     assert walkthrough.count_rows_gathering(none, one) == 5
 
 
+def test_a_similar_word_is_nine_tenths_alike(monkeypatch):
+    asked = []
+    own = prediction.predict_last
+    monkeypatch.setattr(
+        prediction, "predict_last", lambda text, **given: asked.append((text, given)) or own(text, **given)
+    )
+    prediction.measure_prediction()
+    texts = ["! a b a c a", "! a c d b a", "! a c d b", "! a b c d b e a b"]
+    assert [text for text, _ in asked] == texts
+    assert asked[1][1] == {"offset": 2}
+    alike = torch.eye(6)
+    alike[1, 2] = alike[2, 1] = 0.9
+    torch.testing.assert_close(asked[2][1]["similarity"], alike)
+
+
+def test_a_case_shows_what_is_copied_once(monkeypatch):
+    """The last a of ! a b c a looks at b: 1 beside four keys with a score of 0, and the gain changes no weight."""
+    built = []
+    own = induction.build
+    monkeypatch.setattr(
+        prediction.induction, "build", lambda *given, **named: built.append((given, named)) or own(*given, **named)
+    )
+    symbols, weights, matches = prediction.last_row("! a b c a")
+    assert built == [((6, 5), {"gain": 1.0})]
+    assert symbols == ("!", "a", "b", "c", "a")
+    np.testing.assert_allclose(weights, [0, 0, 1, 0, 0], atol=1e-12)
+    assert matches.tolist() == [False, False, True, False, False]
+
+
 def test_the_long_sequence_is_of_one_token():
     step = walkthrough.run_long()
     assert step.attention.shape == (300, 300)
@@ -218,3 +254,101 @@ def test_readings_that_print_all_tables_are_searched_for():
         one = {"output 2": printed["output 2"]}
         same = [each for each in few if torch.equal(readings.tables(tokens, 2, each)["output 2"], one["output 2"])]
         assert readings.search(tokens, 2, one) == same
+
+
+# ---- errors that are 0 for the head by hand
+
+
+def test_the_input_and_its_embedding_are_compared_cell_by_cell(monkeypatch):
+    """Twice the input is 1 away from the printed one; of the two layers the one that is farther off counts."""
+    head = induction.build(walkthrough.VOCAB, 6)
+    first, _ = induction.run(walkthrough.TOKENS, head)
+    own = induction.embed
+    monkeypatch.setattr(walkthrough.induction, "embed", lambda tokens, head: 2 * own(tokens, head))
+    for gaps in ((0.25, 0.5), (0.5, 0.25)):
+        by_layer = dict(zip((id(head.first), id(head.second)), gaps, strict=True))
+        monkeypatch.setattr(walkthrough, "gap_to_attention", lambda x, layer, by_layer=by_layer: by_layer[id(layer)])
+        assert walkthrough.model_errors(head, first) == {"embedding": 1, "input": 1, "attention": 0.5}
+
+
+def test_uniform_attention_is_tried_at_every_sharpness_and_in_every_row_but_the_first(monkeypatch):
+    built = []
+
+    def build(vocab, length, beta=100.0):
+        built.append((vocab, length, beta))
+        return SimpleNamespace(second=beta)
+
+    place = 0
+
+    def step(stored, beta):
+        rows = torch.arange(6.0).double()[:, None]
+        uniform = torch.ones(6, 6).double().tril() / (rows + 1)
+        return SimpleNamespace(
+            attention=uniform + {0.5: 0, 3.0: 1, 100.0: 0}[beta] * torch.where(rows == place, 0.25, 0)
+        )
+
+    monkeypatch.setattr(prediction.induction, "build", build)
+    monkeypatch.setattr(prediction.induction, "run", lambda tokens, head: (SimpleNamespace(output=tokens), None))
+    monkeypatch.setattr(prediction.induction, "step", step)
+    for place in range(6):
+        assert prediction.gap_to_uniform() == pytest.approx(0.25 if place else 0, abs=1e-12)
+    assert set(built) == {(6, 6, beta) for beta in (0.5, 3.0, 100.0)}
+
+
+def test_random_sequences_have_every_symbol_but_the_first_one_again():
+    drawn = prediction.draw_sequences()
+    generator = torch.Generator().manual_seed(0)
+    for row in drawn.tolist():
+        assert row == [0, *torch.randint(1, 6, (12,), generator=generator).tolist()[1:]]
+    assert set(drawn[:, 1:].flatten().tolist()) == {1, 2, 3, 4, 5}
+
+
+# ---- limits of a reading
+
+
+def test_a_row_is_empty_if_its_weights_sum_to_less_than_a_billionth():
+    """Weights over all keys, those of the future left out: of row 0 two, or a little less than one, billionth."""
+    for share, due in ((2e-9, 2e-9), (1.05e-9, 1.05e-9), (0.95e-9, 1.0)):
+        scores = double([np.log(share), 0, -99], [0, 0, -99], [0, 0, 0])
+        found = readings.weigh(scores, Reading(normaliser="all s", empty="itself"))
+        assert found[0].tolist() == pytest.approx([due, 0, 0])
+
+
+def test_weights_up_to_one_half_are_dropped():
+    scores = double([0, -99, -99], [0, 0, -99], [np.log(0.52), np.log(0.48), -99])
+    found = readings.weigh(scores, Reading(weak="dropped"))
+    assert found.flatten().tolist() == pytest.approx([1, 0, 0, 0, 0, 0, 0.52, 0, 0])
+
+
+def test_a_masked_row_is_divided_by_its_sum_and_a_billionth():
+    """Half of a row, and a billionth of one, are left of what was summed over all keys."""
+    for share in (0.5, 1e-9):
+        scores = double([np.log(share / (1 - share)), 0], [0, 0])
+        found = readings.weigh(scores, Reading(normaliser="all s, then s <= i"))
+        assert found[0, 0].item() == pytest.approx(share / (share + 1e-9), rel=1e-6)
+        assert found[0, 1] == 0
+
+
+def test_a_row_that_sees_nothing_gets_nothing_or_itself():
+    scores = double([1, 2], [3, 4])
+    for empty, due in (("nothing", 0), ("itself", 1), ("itself, first row", 1)):
+        found = readings.weigh(scores, Reading(normaliser="s < i", empty=empty))
+        assert found.tolist() == [[due, 0], [1, 0]]
+    none = double([-1, -1], [-1, -1])
+    found = readings.weigh(none, Reading(attention="hard", empty="itself, first row"))
+    assert found.tolist() == [[1, 0], [0, 0]]
+    assert readings.weigh(none, Reading(attention="hard", empty="itself")).tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_cell_differs_from_a_billionth_on():
+    printed = {"scores 1": double([1, 1], [1, 1])}
+    computed = {"scores 1": double([1 + 1.05e-9, 1 - 1.05e-9], [1 + 0.95e-9, 1 - 0.95e-9])}
+    assert readings.differing(computed, printed)["scores 1"].tolist() == [[True, True], [False, False]]
+
+
+def test_matches_have_a_score_above_nothing_and_the_null_key_has_50():
+    scores = double([0, 9, 9], [0.5, 0, 9], [1, -1, 2])
+    assert readings.weigh(scores, Reading(attention="hard")).tolist() == [[0, 0, 0], [1, 0, 0], [0.5, 0, 0.5]]
+    scores = double([50, 99], [50 + np.log(2), 50])
+    found = readings.weigh(scores, Reading(attention="null key"))
+    assert found.flatten().tolist() == pytest.approx([1 / 2, 0, 2 / 4, 1 / 4])

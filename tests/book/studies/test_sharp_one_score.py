@@ -169,13 +169,14 @@ def test_texts_are_cut_to_64_tokens_or_to_fewer_positions(tmp_path, monkeypatch)
     asked = []
     monkeypatch.setattr(parts.pretrained, "tokenizer", lambda _: Tokenizer())
     monkeypatch.setattr(
-        parts.texts, "passages", lambda count, source: asked.append((count, source)) or ["a" * 99, "", "bc"]
+        parts.texts, "passages", lambda count, source: asked.append((count, source)) or ["a" * 99, "", "bc", "d"]
     )
     for positions, longest in ((512, 64), (20, 20)):
         config = SimpleNamespace(max_position_embeddings=positions)
         monkeypatch.setattr(parts, "load", lambda _, config=config: SimpleNamespace(config=config))
         found = parts.inputs(SimpleNamespace(folder=tmp_path), "folder")
-        assert [ids.tolist() for ids in found] == [[0, *[97] * (longest - 1)], [0, 98, 99]]  # one token is no text
+        first = [0, *[97] * (longest - 1)]
+        assert [ids.tolist() for ids in found] == [first, [0, 98, 99], [0, 100]]  # the 0 alone is no text
     assert asked == [(8, "folder")] * 2
 
 
@@ -281,3 +282,31 @@ def test_six_terms_stand_in_their_order_and_those_of_keys_alone_hold_for_every_q
     odds = (21 * ramp).softmax(-1)
     divergence = (odds * (3 * odds).log()).nan_to_num().sum().item()
     np.testing.assert_allclose(found, [[divergence * k / 21 for k in range(1, 7)]], rtol=1e-6)
+
+
+def test_other_splits_give_all_to_the_only_part_there_is():
+    """Three positions; scores are 0, 0 and 3 for every query, by a query bias alone."""
+    x, layer = double([1, 0], [1, 0], [1, 1]), plain(2, W_K=torch.eye(2), b_Q=double(0, 3 * 2**0.5))
+    for causal, due in ((True, nats(0, 0, 3) / 2), (False, nats(0, 0, 3))):
+        found = parts.compare_splits(x, layer, double(0, 0), causal)
+        assert set(found) == {
+            *("path", "in order", "reverse order", "mean of orders", "drop one"),
+            *("path, content cut", "mean of orders, content cut"),
+        }
+        for name, table in found.items():
+            np.testing.assert_allclose(table, [[0], [0], [due]], atol=1e-6, err_msg=name)
+
+
+def test_the_order_of_splits_is_from_content_on_or_from_the_semi_bias_on():
+    """One query and two keys: content 2 at the second key, common part 1 and semi-bias -4 there."""
+    scores = {"content": 2.0, "common": 1.0, "semi_bias": -4.0}
+    terms = SimpleNamespace(
+        stack=lambda *names: torch.stack([double([[0, scores[name]]]).expand(1, 1, 2) for name in names])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "score_terms", lambda x, layer, origin, queries: terms)
+        found = parts.compare_splits(torch.zeros(2, 1).double(), None, None, False)
+    to, none, all_of = (lambda score: nats(0, score)), 0.0, nats(0, -1)
+    assert found["in order"][:, 0].tolist() == pytest.approx([to(2) - none, to(3) - to(2), all_of - to(3)])
+    assert found["reverse order"][:, 0].tolist() == pytest.approx([all_of - to(-3), to(-3) - to(-4), to(-4) - none])
+    assert found["drop one"][:, 0].tolist() == pytest.approx([all_of - to(-3), all_of - to(-2), all_of - to(3)])

@@ -1,14 +1,20 @@
 """The whole score: what is recorded of its parts, and its tables."""
 
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
+from analysis.core.attention_layer import Norm
 from analysis.statistics.intervals import FEWEST
 from book.publish.records import Value
 from book.studies.one_score_four_parts import experiments, parts, shares, tables
 from book.studies.one_score_four_parts.shares import HeadShares, TextShares
+from tests.book.studies.known import record
+
+measure = import_module("book.studies.one_score_four_parts.measure")
 
 
 def test_the_first_layer_of_gpt2_is_recorded_beside_its_control(monkeypatch):
@@ -175,3 +181,64 @@ def test_the_inputs_of_all_layers_are_read_of_one_text():
 
     found = shares.read(model, torch.tensor([5, 6]))
     assert [(state.shape, state[0, 0].item()) for state in found] == [((2, 3), k) for k in range(3)]
+
+
+def test_heads_are_far_from_uniform_above_half_a_nat_and_against_it_below_a_tenth(monkeypatch):
+    semi = np.array([0.2, -0.105, 0.3, -0.095, 0.1])
+    heads = HeadShares(np.array([0.52, 0.48, 2, 0.5, 0.6]), np.stack([semi * 0, semi * 0, semi], 1), np.zeros(5))
+    found = measure.measure_positions(heads)
+    assert (found.far_heads, found.early, found.against) == ("0, 2, 4", "15 %", "1")
+    both = HeadShares(heads.divergence, heads.parts - [0, 0, 0.2], np.zeros(5))
+    assert measure.measure_positions(both).against == "1 and 3"
+
+
+def test_layers_with_more_than_half_of_content_are_counted(monkeypatch):
+    """At 64 tokens content has 0.52, 0.48 and 0.5 of three layers, the same in both texts."""
+    content = np.array([0.52, 0.48, 0.5])
+    of = np.stack([content, 0.6 * (1 - content), 0.4 * (1 - content)], -1)
+    others = np.zeros((6, 2, 3, 3))
+    others[:] = [1, 0, 0]
+    others[shares.LENGTHS.index(64)] = of
+    table = record(**{"lengths": np.array(shares.LENGTHS), "parts": others, "parts of the others": others})
+    monkeypatch.setattr(shares, "live_or_record", lambda name, _, recompute: (table, name))
+    found = shares.measure_lengths(None)
+    assert (found.others_above_half, found.others_lowest, found.others_least) == (1, 1, "48 %")
+    assert (found.fewest, found.most, found.passages, found.usual_others) == (16, 400, 2, "50 %")
+
+
+def test_the_control_of_gpt2_draws_its_positions(monkeypatch):
+    """Of a drawn table of 6 positions and 4 coordinates; the layer is drawn as well, and its norm has no gain."""
+    model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=6), width=4)
+    monkeypatch.setattr(experiments, "load", lambda found, dtype: {"found": model}[found])
+    monkeypatch.setattr(experiments, "random_attention_layer", lambda given, layer, dtype: Drawn(layer))
+    monkeypatch.setattr(
+        experiments, "fold_norm", lambda layer, norm: (layer.layer, norm.gain.tolist(), norm.bias.tolist())
+    )
+    monkeypatch.setattr(experiments, "POSITIONS", 5)
+    folded, x = experiments.read_gpt2("found", control=True)
+    assert folded == (0, [1] * 4, [0] * 4)
+    p = 0.02 * torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    widths = [((row - row.mean()).square().mean().item() + Norm(p[0], p[0]).eps) ** 0.5 for row in p]
+    middle = sorted(widths)[2]
+    for row, own, width in zip(x.tolist(), p.tolist(), widths, strict=False):
+        assert row == pytest.approx([cell / (width**2 + middle**2) ** 0.5 for cell in own])
+    assert len(x) == 5
+
+
+class Drawn(SimpleNamespace):
+    """A layer that says which it is."""
+
+    def __init__(self, layer):
+        super().__init__(layer=layer)
+
+    def to(self, device):
+        return self
+
+
+def test_seeds_may_differ_by_half(monkeypatch):
+    monkeypatch.setattr(experiments, "find_run", lambda seed, device: (seed, device))
+    monkeypatch.setattr(experiments.checkpoints, "find", lambda name: name)
+    monkeypatch.setattr(experiments, "measure_seed", lambda found, device: {"a": np.array([len(found), 1.5])})
+    found = experiments.measure_seeds("cpu")
+    assert found.arrays["a"].tolist() == [[len(str((seed, "cpu"))), 1.5] for seed in experiments.SEEDS]
+    assert (found.arrays["a"].dtype, found.tolerances) == (np.float32, {"a": 0.5})

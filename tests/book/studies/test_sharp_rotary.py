@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from book.publish.records import Value
-from book.studies.rotary_bias import experiments, heads, parts, runs
+from book.studies.rotary_bias import experiments, heads, runs
 from book.studies.rotary_bias.parts import WAYS
-from book.studies.shared.equality import draw, random_layer
 from tests.book.studies.known import record
 
 rotary = import_module("book.studies.rotary_bias.measure")
@@ -116,47 +115,6 @@ def test_heads_of_three_layers_are_those_of_their_own_record(monkeypatch):
             np.testing.assert_array_equal(pair[1], due_pair[1])
     np.testing.assert_array_equal(found.gpt2["rise_bias"], of["gpt2_by_head_bias"])
     np.testing.assert_array_equal(found.gpt2["without_bias"], of["gpt2_previous_bias"][list(WAYS).index("no kernel")])
-
-
-# ---- parts of a score
-
-
-def test_queries_and_keys_are_those_of_the_last_look():
-    trace = {f"{part}_{kind}": np.arange(16.0).reshape(4, 2, 2) + 100 * k for k, (part, kind) in enumerate(VECTORS)}
-    found = {kind: [(q.tolist(), k.tolist()) for q, k in pairs] for kind, pairs in parts.biases_of(trace).items()}
-    assert found == {
-        "bias": [([12, 13], [112, 113]), ([14, 15], [114, 115])],
-        "mean": [([212, 213], [312, 313]), ([214, 215], [314, 315])],
-    }
-
-
-VECTORS = [("query", "bias"), ("key", "bias"), ("query", "mean"), ("key", "mean")]
-
-
-def test_what_nothing_turns_of_the_key_bias_is_tried_with_all_of_the_query(monkeypatch):
-    """What is added and taken away again is the whole query on the last 12 of 16 coordinates of the key bias."""
-    handed = []
-    split = parts.attribute_divergence
-    monkeypatch.setattr(parts, "rotary_module_scores", lambda family, layer, turn, x: torch.ones(1))
-    monkeypatch.setattr(parts, "relative_gap", lambda one, other: 0.0)
-    monkeypatch.setattr(parts, "key_bias_effect", lambda case: case)
-
-    def watch(scores, visible):
-        handed.append(scores)
-        return split(scores, visible)
-
-    monkeypatch.setattr(parts, "attribute_divergence", watch)
-    found = parts.measure_exactness()
-    (scores,) = handed
-    layer, x = random_layer(4, 64, 16), draw(1, 12, 64)[0]
-    queries = x @ layer.W_Q + layer.b_Q[:, None]
-    due = torch.einsum("hqc,hc->hq", queries[..., 4:], layer.b_K[:, 4:]) / 4  # the root of the width
-    assert scores.shape[0] == 7
-    torch.testing.assert_close(scores[5][0], due[..., None].expand(4, 12, 12))
-    torch.testing.assert_close(scores[6], -scores[5])
-    shares = split(scores, torch.ones(12, 12).bool().tril()).parts.abs()
-    assert found.turned_share == pytest.approx(max(shares[3].max().item(), shares[4].max().item()))
-    assert found.rest_share == shares[5].max().item()
 
 
 # ---- trainings and surveys
