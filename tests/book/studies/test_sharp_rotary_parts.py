@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analysis.core.positions import Rotary
-from book.studies.rotary_bias import kernels, parts, runs
+from book.studies.rotary_bias import kernels, parts, runs, seeds
 from book.studies.shared.equality import draw, random_layer
 
 
@@ -144,3 +144,15 @@ def test_the_size_of_a_layers_kernels_is_that_of_the_median_head():
     np.testing.assert_allclose(found.sizes["bias"], [[2], [4]])
     np.testing.assert_allclose(found.sizes["mean"], [[6], [12]])
     assert (found.early_step, found.early_range) == (0, pytest.approx(9))
+
+
+def test_near_heads_by_chance_have_the_sizes_of_all_layers(monkeypatch):
+    """Two layers of one head that turn once in 4 positions: kernels of 3 and 5 nats; the largest count is kept."""
+    turn, handed = Rotary(torch.tensor([np.pi / 2]).double(), 2), []
+    query, key = np.zeros((2, 4, 2, 1, 2))
+    query[..., 0] = 2**0.5
+    key[-1, 0, 0, 0], key[-1, 1, 0, 1] = 3, 5
+    monkeypatch.setattr(seeds, "near_by_chance", lambda given: handed.append(given) or np.array([2, 7, 4]))
+    assert seeds._chance({"query_mean": query, "key_mean": key}, turn) == 7
+    np.testing.assert_allclose(handed[0]["amplitude"], [[[3]], [[5]]])
+    np.testing.assert_allclose(handed[0]["frequencies"], [np.pi / 2])
