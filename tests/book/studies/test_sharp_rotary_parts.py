@@ -1,6 +1,7 @@
 """Parts of rotary scores, losses without them and kernels, on small inputs that are worked out a second time."""
 
 from contextlib import contextmanager
+from statistics import median
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,9 @@ import torch
 
 from analysis.core.positions import Rotary
 from book.studies.rotary_bias import kernels, parts, runs, seeds
+from book.studies.rotary_bias.parts import WAYS
 from book.studies.shared.equality import draw, random_layer
+from tests.book.studies.known import record
 
 
 def test_queries_and_keys_are_those_of_the_last_look():
@@ -156,3 +159,154 @@ def test_near_heads_by_chance_have_the_sizes_of_all_layers(monkeypatch):
     assert seeds._chance({"query_mean": query, "key_mean": key}, turn) == 7
     np.testing.assert_allclose(handed[0]["amplitude"], [[[3]], [[5]]])
     np.testing.assert_allclose(handed[0]["frequencies"], [np.pi / 2])
+
+
+def test_draws_count_the_heads_whose_cosines_add_up_to_most_at_near_distances():
+    """Three heads of two frequencies; the phases are those of a generator with seed 0, one draw after another."""
+    sizes, rng = [[1.0, 0.5], [0.25, 2.0], [3.0, 3.0]], np.random.default_rng(0)
+    found = kernels.near_by_chance({"amplitude": np.array([sizes]), "frequencies": np.array([0.3, 0.04])}, draws=40)
+    due = []
+    for _ in range(40):
+        phases, near = rng.uniform(-np.pi, np.pi, (3, 2)), 0
+        for head in range(3):
+            curve = [
+                sum(sizes[head][k] * np.cos(turn * d + phases[head, k]) for k, turn in enumerate((0.3, 0.04)))
+                for d in range(128)
+            ]
+            near += max(range(128), key=curve.__getitem__) <= 4
+        due.append(near)
+    assert found.tolist() == due
+    assert 0 < sum(due) < 60
+
+
+# ---- numbers of kernels and trainings, counted a second time on random arrays
+
+FREQUENCIES = (1.0, 0.125, 0.005)
+VECTOR_NAMES = [f"{part}_{source}" for source in ("bias", "bias_folded", "mean") for part in ("query", "key")]
+
+
+def test_numbers_of_kernels_are_those_of_their_curves(monkeypatch):
+    """Three looks, layers and frequencies, and four heads."""
+    rng, turn = np.random.default_rng(2), Rotary(torch.tensor(FREQUENCIES, dtype=torch.float64), 6)
+    trace = {name: rng.normal(size=(3, 3, 4, 6)) for name in VECTOR_NAMES}
+    monkeypatch.setattr(kernels, "near_by_chance", lambda given: np.array([3, 8, 4]))
+    found = kernels.measure_kernels(trace, turn)
+    ends = {source: (trace[f"query_{source}"][2], trace[f"key_{source}"][2]) for source in kernels.SOURCES}
+
+    def drawn(source, layer, head, length):
+        """Turn the key's three pairs back by each distance and multiply."""
+        query, key = (vector[layer, head, :3] + 1j * vector[layer, head, 3:] for vector in ends[source])
+        angles = np.outer(np.arange(length), FREQUENCIES)
+        return ((query * key.conj() * np.exp(1j * angles)).real.sum(1) / 6**0.5).tolist()
+
+    places = list(np.ndindex(3, 4))
+    short = {source: {at: drawn(source, *at, 128) for at in places} for source in kernels.SOURCES}
+    size = {source: {at: max(of[at]) - min(of[at]) for at in places} for source, of in short.items()}
+    for source, of in short.items():
+        for at in places:
+            np.testing.assert_allclose(found.curves[source][at], np.array(of[at]) - np.mean(of[at]))
+    largest = max(places, key=size["mean"].__getitem__)
+    long = [value - np.mean(short["mean"][largest]) for value in drawn("mean", *largest, 512)]
+    last = [(2, head) for head in range(4)]
+    troughs = [min(range(128), key=short["mean"][at].__getitem__) for at in last]
+    peaks = [max(range(128), key=short["mean"][at].__getitem__) for at in places]
+    query, key = (vector[..., :3] + 1j * vector[..., 3:] for vector in ends["mean"])
+    product = query * key.conj() / 6**0.5
+    heaviest = max(range(3), key=lambda k: sum(abs(product[*at, k]) for at in places))
+    best = [-np.angle(product[*at, 0]) % (2 * np.pi) for at in last]  # of the frequency of 1 radian a position
+    later = max(range(128, 512), key=long.__getitem__)
+    numbers = {
+        **{"heads": 12, "near_chance": 5, "near_chance_high": 8, "near": 4, "draws": 2000},
+        "range_bias": max(size["bias"].values()),
+        "range_folded": max(size["bias_folded"].values()),
+        "range_mean": max(size["mean"].values()),
+        "range_mean_low": min(size["mean"][at] for at in last),
+        "near_mean": sum(peak <= 4 for peak in peaks),
+        **{"trough_low": min(troughs), "trough_high": max(troughs)},
+        "slowest_turn": np.pi / FREQUENCIES[heaviest],
+        "slope_steep": max(0.005 * product[*at, 2].imag for at in places),  # the derivative of the slow cosine at 0
+        "first_peak": max(long[:5]),
+        **{"later_peak": long[later], "later_distance": later},
+        **{"fast_low": min(best), "fast_high": max(best)},
+    }
+    assert {name: getattr(found, name) for name in numbers} == pytest.approx(numbers)
+    assert found.largest == largest
+    np.testing.assert_allclose(found.longer["as trained"][largest], long)
+
+
+def differences(without, counted, way, rows):
+    """Return by how much losses rise without the parts of a way."""
+    return [without[row, counted, list(WAYS).index(way)] - without[row, counted, 0] for row in rows]
+
+
+def test_losses_of_trainings_are_those_of_their_last_look(monkeypatch):
+    """Nine runs with four looks; three of them are of each variant, one variant after the other."""
+    rng = np.random.default_rng(4)
+    of = {"without": rng.random((9, 2, len(WAYS))), "gpt2_without": rng.random((2, len(WAYS)))}
+    of |= {"without_piece": rng.random((9, 2, 2)), "shares": rng.random((9, 2, 2, 8, 5))}
+    of |= {"longer": rng.random((9, 4, 2)), "stretched": rng.random((9, 4, 2)), "held_out": rng.random((9, 4))}
+    monkeypatch.setattr(seeds, "live_or_record", lambda name, _, recompute: (record(**of), recompute))
+    found, _, recomputed = seeds.measure_seeds(None)
+    assert not recomputed
+    full, part, bare = range(3), range(3, 6), range(6, 9)
+    spread = {
+        "loss": [of["held_out"][row, 3] for row in range(9)],
+        "rise_key": differences(of["without"], 0, "no key bias", full),
+        "rise_both": differences(of["without"], 0, "content only", full),
+        "mean_kernel": differences(of["without"], 1, "no kernel", full),
+        "unbiased_kernel": differences(of["without"], 1, "no kernel", bare),
+        **{
+            f"longer_{name}": [of["longer"][row, 3, 0] - of["longer"][row, 0, 0] for row in rows]
+            for name, rows in (("biased", full), ("unbiased", bare), ("partial", part))
+        },
+        "yarn_gain": [of["stretched"][row, 0, 0] - of["stretched"][row, 3, 0] for row in range(9)],
+    }
+    numbers = {f"{name}_low": min(values) for name, values in spread.items()}
+    numbers |= {f"{name}_high": max(values) for name, values in spread.items()}
+    numbers["turned_piece_low"] = min(of["without_piece"][row, 1, 0] - of["without"][row, 1, 0] for row in part)
+    numbers["gpt2_query"] = of["gpt2_without"][0, list(WAYS).index("no query bias")] - of["gpt2_without"][0, 0]
+    numbers |= {"run_count": 9, "seeds": 3, "length_first": 128, "length_last": 1024, "length_tokens": 16 * 1024}
+    assert {name: getattr(found, name) for name in numbers} == pytest.approx(numbers)
+    for place in np.ndindex(9, 2):
+        np.testing.assert_allclose(found.rise[place], of["without"][place] - of["without"][*place, 0])
+        np.testing.assert_allclose(found.rise_piece[place], of["without_piece"][place] - of["without"][*place, 0])
+    np.testing.assert_allclose(found.gpt2_rise[1], of["gpt2_without"][1] - of["gpt2_without"][1, 0])
+
+
+def test_trainings_in_order_are_read_off_their_last_look(monkeypatch):
+    rng = np.random.default_rng(6)
+    of = {"without": rng.random((3, 2, len(WAYS))), "held_out": rng.random((3, 4))}
+    of |= {name: np.zeros((3, 4)) for name in ("held_out_no_query_bias", "held_out_no_key_bias")}
+    of |= {f"{part}_{kind}": rng.normal(size=(3, 4, 2, 8, 16)) for part in ("query", "key") for kind in seeds.SHOWN}
+    monkeypatch.setattr(seeds, "live_or_record", lambda name, _, recompute: (record(**of), recompute))
+    monkeypatch.setattr(
+        seeds,
+        "count_strong",
+        lambda _: dict.fromkeys(("strong_heads", *(f"strong_left_{k}" for k in ("bias", "mean", "semi", "side"))), 4),
+    )
+    parallel = {kind: rng.random((9, 2, 8)) for kind in seeds.SHOWN}
+    found, recomputed = seeds.measure_order(None, SimpleNamespace(size=parallel))
+    assert not recomputed
+    turn = seeds.rotary_of("neox-mini-sequential")
+    for kind in seeds.SHOWN:
+        for run, layer in np.ndindex(3, 2):
+            query, key = (torch.from_numpy(of[f"{part}_{kind}"][run, 3, layer]) for part in ("query", "key"))
+            due = kernels.distance_kernel(query, key, turn).at(torch.arange(128.0).double()).numpy()
+            np.testing.assert_allclose(found.size[kind][run, layer], due.max(-1) - due.min(-1))
+            np.testing.assert_allclose(found.of_runs[kind][run][layer], due - due.mean(-1, keepdims=True), atol=1e-9)
+    spread = {
+        "loss": [of["held_out"][run, 3] for run in range(3)],
+        "rise_key": differences(of["without"], 0, "no key bias", range(3)),
+        "rise_both": differences(of["without"], 0, "content only", range(3)),
+        "mean_kernel": differences(of["without"], 1, "no kernel", range(3)),
+        "bias_range": [max(found.size["bias"][run].ravel()) for run in range(3)],
+        "parallel_range": [max(parallel["bias"][run].ravel()) for run in range(3)],
+    }
+    numbers = {f"{name}_low": min(values) for name, values in spread.items()}
+    numbers |= {f"{name}_high": max(values) for name, values in spread.items()}
+    for name, size in (("share_first", found.size), ("parallel_share_first", parallel)):
+        numbers[name] = median(
+            size["bias"][run, 0, head] / size["mean"][run, 0, head] for run, head in np.ndindex(3, 8)
+        )
+    numbers |= {"seeds": 3, "strong_heads": 4}
+    assert {name: getattr(found, name) for name in numbers} == pytest.approx(numbers)

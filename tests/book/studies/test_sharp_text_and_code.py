@@ -180,6 +180,55 @@ def test_tolerances_go_by_the_end_of_a_name():
     assert classifier.tolerance("words/seen") == 5e-3  # what stands before the measure does not count
 
 
+def test_a_row_that_keeps_its_length_has_not_grown(monkeypatch):
+    """Two layers, three maps and two heads; of four tokens one keeps its length to the last digit."""
+    asked = []
+
+    def amplifications(rows, weights):
+        asked.append((rows.tolist(), weights))
+        return double(1.0, 1.5, 0.5, 1.000001).expand(3, 2, 2, 4)
+
+    monkeypatch.setattr(survey.stretching, "amplifications", amplifications)
+    monkeypatch.setattr(survey.code, "with_stored_blocks", lambda weights: f"blocks of {weights}")
+    states = [double([k, k], [9, 9]) for k in range(3)]
+    stations = [SimpleNamespace(x=states[0], second=states[1]), SimpleNamespace(x=states[1], second=states[2])]
+    own = [SimpleNamespace(attention=f"layer {k}") for k in range(2)]
+    found = survey.count_grown_rows(survey.Passage(own, stations, torch.tensor([True, False])))
+    first, second = asked
+    assert first == ([[[k, k]] for k in range(3)], ["layer 0", "layer 1"])
+    assert second == ([[[k, k]] for k in (1, 2)], ["blocks of layer 0", "blocks of layer 1"])  # what the layers wrote
+    assert {name: share.tolist() for name, share in found.items()} == {
+        "grown": [[[0.5, 0.5]] * 2] * 3,
+        "code_grown": [[[0.5, 0.5]] * 2] * 3,
+    }
+
+
+def test_rows_fail_above_the_critical_value_not_at_it(monkeypatch):
+    """Of three rows of tokens and one of padding, the statistics are 0.1, 0.2, 0.3 and 0.4; 0.2 is critical."""
+    statistics = double(0.1, 0.2, 0.3, 0.4)
+    monkeypatch.setattr(survey.normality, "critical_value", lambda width: {5: 0.2}[width])
+    monkeypatch.setattr(
+        survey.normality, "lilliefors", lambda rows: statistics.expand(rows.shape[:-1]) + rows[..., 0] / 9
+    )
+    monkeypatch.setattr(survey, "_first_rows", lambda passage, layer: torch.full((4, 5), layer + 1.0).double())
+    monkeypatch.setattr(survey.anisotropy, "cone_index", lambda states: states.sum((-2, -1)))
+    monkeypatch.setattr(survey.code, "cone_index", lambda states: 2 * states.sum((-2, -1)))
+    zeros = torch.zeros(4, 5).double()
+    stations = [
+        SimpleNamespace(x=zeros + 1, second=zeros + 2, first=zeros),
+        SimpleNamespace(second=zeros + 4, first=zeros),
+    ]
+    passage = survey.Passage([None, None], stations, torch.tensor([True, True, True, False]))
+    found = {name: array.tolist() for name, array in survey.measure_rows(passage).items()}
+    third = pytest.approx([1 / 3] * 2)
+    assert found == {
+        **{"cone": [15, 30, 60], "padded_cone": [20, 40, 80]},
+        **{"code_cone": [30, 60, 120], "padded_code_cone": [40, 80, 160]},
+        **{"failing": third, "padded_failing": [0.5, 0.5]},
+        **{"code_failing": [pytest.approx(2 / 3), 1], "padded_code_failing": [0.75, 1]},
+    }
+
+
 # ---- heads, layers and tables
 
 
