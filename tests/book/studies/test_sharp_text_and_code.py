@@ -208,7 +208,7 @@ def test_rows_fail_above_the_critical_value_not_at_it(monkeypatch):
     statistics = double(0.1, 0.2, 0.3, 0.4)
     monkeypatch.setattr(survey.normality, "critical_value", lambda width: {5: 0.2}[width])
     monkeypatch.setattr(
-        survey.normality, "lilliefors", lambda rows: statistics.expand(rows.shape[:-1]) + rows[..., 0] / 9
+        survey.normality, "lilliefors", lambda rows: statistics.expand(rows.shape[:-1]) + rows[..., 0] / 18
     )
     monkeypatch.setattr(survey, "_first_rows", lambda passage, layer: torch.full((4, 5), layer + 1.0).double())
     monkeypatch.setattr(survey.anisotropy, "cone_index", lambda states: states.sum((-2, -1)))
