@@ -9,7 +9,7 @@ import torch
 
 from analysis.core.attention_layer import Norm
 from book.lab.dna.simulate import invent_backbones
-from book.studies.one_score_four_parts import parts
+from book.studies.one_score_four_parts import parts, shares
 from tests.book.studies.known import double, plain
 
 measure = import_module("book.studies.one_score_four_parts.measure")  # the package may export a function of that name
@@ -310,3 +310,49 @@ def test_the_order_of_splits_is_from_content_on_or_from_the_semi_bias_on():
     assert found["in order"][:, 0].tolist() == pytest.approx([to(2) - none, to(3) - to(2), all_of - to(3)])
     assert found["reverse order"][:, 0].tolist() == pytest.approx([all_of - to(-3), to(-3) - to(-4), to(-4) - none])
     assert found["drop one"][:, 0].tolist() == pytest.approx([all_of - to(-3), all_of - to(-2), all_of - to(3)])
+
+
+def test_the_formulas_read_48_tokens_of_twelve_kinds():
+    drawn = torch.randint(12, (48,), generator=torch.Generator().manual_seed(0))
+    assert parts.random_tokens().tolist() == drawn.tolist()
+
+
+def test_the_last_of_three_texts_is_split_in_every_layer_about_the_origin_of_that_layer(monkeypatch):
+    """Three layers and two heads; the semi-bias is largest in the first head of the last layer."""
+    texts = [torch.tensor([k, k]) for k in range(3)]
+    loaded = []
+
+    def model(ids, output_hidden_states):
+        assert (ids.tolist(), output_hidden_states) == ([[2, 2]], True)
+        return SimpleNamespace(hidden_states=[torch.full((1, 2, 1), float(k)) for k in range(4)])
+
+    class Terms:
+        def __init__(self, *given):
+            self.given = given
+
+        def stack(self, *names):
+            assert names == ("content", "common", "semi_bias")
+            x, layer, origin = self.given
+            value = 100 * x[0, 0].item() + 10 * layer + origin.item()
+            return torch.full((3, 2, 2, 2), value) + torch.tensor([0.0, 0.5])[:, None, None]
+
+    def compare_splits(x, layer, origin, causal):
+        assert not causal
+        value = x[0, 0].item() + layer + origin.item()
+        return {"a": np.array([[value, value + 1]] * 3), "b": np.array([[value, value + 2]] * 3)}
+
+    monkeypatch.setattr(shares.checkpoints, "find", lambda name: f"found {name}")
+    monkeypatch.setattr(shares.pretrained, "load", lambda *given, **named: loaded.append((given, named)) or model)
+    monkeypatch.setattr(shares.parts, "inputs", lambda found, given: {("found minilm", "own"): texts}[found, given])
+    monkeypatch.setattr(shares, "load", lambda given: SimpleNamespace(plain_layers=lambda: [0, 1, 2]))
+    monkeypatch.setattr(shares, "score_terms", Terms)
+    monkeypatch.setattr(shares.parts, "compare_splits", compare_splits)
+    survey = SimpleNamespace(parts=np.zeros((3, 2, 4)), origins=np.array([[0.25], [0.5], [0.75]]))
+    survey.parts[2, 0, 2], survey.parts[1, 1, 0], survey.parts[0, 1, 3] = 0.1, 9, 9
+    found = shares.measure_one_text("minilm", survey, SimpleNamespace(device="cpu", texts="own"))
+    assert loaded == [(("found minilm",), {"dtype": torch.float64, "device": "cpu"})]
+    assert (found.layer, found.head) == (2, 0)
+    assert found.parts.unique().tolist() == [220.75]
+    means = np.array([[0.25] * 3, [2.5] * 3, [4.75] * 3])
+    np.testing.assert_allclose(found.splits["a"], means + 0.5)
+    np.testing.assert_allclose(found.splits["b"], means + 1)

@@ -176,6 +176,21 @@ def test_gpt2_mini_loses_its_parts_with_positions_that_do_not_turn(monkeypatch):
     }
 
 
+def test_a_single_frequency_has_no_other_base(monkeypatch):
+    """NTK's way changes the base, which decides nothing where there is one frequency alone."""
+    monkeypatch.setattr(
+        runs,
+        "ntk_aware",
+        lambda turn, factor: SimpleNamespace(frequencies=turn.frequencies / factor, attention_factor=1),
+    )
+    for frequencies, due in (([1.0], [1.0]), ([1.0, 0.5], [0.25, 0.125])):
+        embedding = SimpleNamespace(inv_freq=torch.zeros(len(due)), attention_scaling=0)
+        model = SimpleNamespace(gpt_neox=SimpleNamespace(rotary_emb=embedding))
+        turn = SimpleNamespace(frequencies=torch.tensor(frequencies), attention_factor=1)
+        runs._stretch(model, turn, "NTK")
+        assert embedding.inv_freq.tolist() == due
+
+
 def test_the_loss_of_a_training_is_its_last_and_the_tolerance_is_wide(monkeypatch):
     of = {k: {"step": np.array([k, 10 + k]), "held_out": np.array([9.0, k, k + 0.5])} for k in range(2)}
     monkeypatch.setattr(runs, "train", lambda name, seed, corpus, device: (name, seed, corpus, device))
