@@ -352,3 +352,21 @@ def test_matches_have_a_score_above_nothing_and_the_null_key_has_50():
     scores = double([50, 99], [50 + np.log(2), 50])
     found = readings.weigh(scores, Reading(attention="null key"))
     assert found.flatten().tolist() == pytest.approx([1 / 2, 0, 2 / 4, 1 / 4])
+
+
+def test_of_sequences_that_split_readings_alike_the_first_is_kept(monkeypatch):
+    """Of three readings two are told apart by any sequence that ends in a 1, and all three by one of four tokens."""
+    asked, few = [], [Reading(), Reading(gain=1), Reading(weak="dropped")]
+
+    def classes(tokens, vocab, given):
+        asked.append(tuple(tokens.tolist()))
+        groups = 3 if len(tokens) == 4 else 2 if tokens[-1] == 1 else 1
+        return [list(given)] * groups
+
+    monkeypatch.setattr(readings, "classes", classes)
+    assert readings.tell_apart(few, 2, 1)[0] == (0,)
+    assert readings.tell_apart(few, 2, 3)[0] == (0, 1)
+    asked.clear()
+    best, groups = readings.tell_apart(few, 2, 9)
+    assert (best, len(groups)) == ((0, 0, 0, 0), 3)
+    assert max(map(len, asked)) == 4  # no longer ones are tried
