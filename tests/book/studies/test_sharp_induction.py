@@ -370,3 +370,16 @@ def test_of_sequences_that_split_readings_alike_the_first_is_kept(monkeypatch):
     best, groups = readings.tell_apart(few, 2, 9)
     assert (best, len(groups)) == ((0, 0, 0, 0), 3)
     assert max(map(len, asked)) == 4  # no longer ones are tried
+
+
+def test_recomputed_tables_have_four_decimals_and_their_columns_names():
+    """The third row of layer 2 has seen nothing like itself: thirds of a weight, and of a gain of 100."""
+    steps = induction.run(walkthrough.TOKENS, induction.build(walkthrough.VOCAB, 6))
+    tables = walkthrough.compare_tables(walkthrough.printed_tables(), steps)
+    weights, output = tables[4], tables[5]
+    assert weights.computed[2].tolist() == [0.3333, 0.3333, 0.3333, 0, 0, 0]
+    assert output.computed[2, :3].tolist() == [33.3333, 33.3333, 33.3333]
+    assert weights.printed[3].tolist() == [0, 0, 1, 0, 0, 0]
+    assert (weights.title, weights.columns) == ("weights 2", ["!", "a", "b", "a", "c", "b"])
+    assert output.columns == [f"{half}_{k}" for half in "EP" for k in range(6)]
+    assert {tuple(table.rows) for table in tables} == {("!", "a", "b", "a", "c", "b")}

@@ -344,3 +344,11 @@ def test_a_records_ends_are_means_over_passages():
     assert layers._rows(table).tolist() == [512, 120]  # 119.9
     assert layers._ends(np.array([[1.0, 9, 2], [2, 9, 5]]), ".1f") == "1.5 to 3.5"
     assert layers._range({"all four": np.array([[0.1, 0.5, 0.2], [0.3, 0.5, 0.4]])}) == "0.20 to 0.50"
+
+
+def test_a_run_of_one_base_is_no_copy():
+    """A third T is no copy, but a T behind the G; an A written twice is a copy, and a G behind the A is put in."""
+    gene = "A" + "CGTTACGAGCA" + "TC"  # one window alone
+    more, copied, inserted = "CGTT" + "T" + "ACGAGCA", "cgtta" + "a" + "cgagca", "CGTTA" + "G" + "CGAGCA"
+    found = {name: value.value for name, value in repository.count_copies([more, copied, inserted], gene).items()}
+    assert (found["copied"], found["inserted"]) == (1, 2)
