@@ -1,7 +1,7 @@
 """Counterfeits for the findings of the chapter on rotary positions: the smallest change that should turn each."""
 
 from analysis.models.key_bias import Effect
-from book.studies.rotary_bias.parts import WAYS
+from book.studies.rotary_bias.parts import SINGLE, WAYS
 
 
 def as_large_as_the_mean_input(size):
@@ -70,6 +70,11 @@ def content_of(where):
     return lambda m: getattr(m, where).rise[1, 0, list(WAYS).index("content only")]
 
 
+def no_tie(path, index, equal, better):
+    """Return a limit at which a tie is not enough: the value that is better, and the one that is equal."""
+    return path, index, lambda m: [better * equal(m), equal(m)]
+
+
 PARTIAL, NO_KEY_BIAS = 4, (0, list(WAYS).index("no key bias"))
 CONTROLS = ("large", "permuted")
 LIMITS = {
@@ -80,8 +85,9 @@ LIMITS = {
     "only_rest_cancels": [
         *[(f"exactness.key_bias.{case}", "change", 1e-12) for case in ("gpt2",)],
         *[(f"exactness.key_bias.{case}", "change", 1e-6) for case in ("bloom", "gpt_neox, rest", "qwen2, no rotation")],
+        ("exactness.key_bias.qwen2", "change", [2e-4, 100 * SINGLE]),
         *[
-            (f"exactness.key_bias.{case}", "change", 1e-4)
+            (f"exactness.key_bias.{case}", "change", 1e-4, 0.001)
             for case in ("gpt_neox, turned", "qwen2", "qwen3, no rotation", "gpt_oss, no rotation")
         ],
     ],
@@ -89,6 +95,7 @@ LIMITS = {
     "rest_is_free_when_trained": [
         ("seeds.rise_piece", (PARTIAL, 0, 1), 1e-5),
         ("seeds.rise_piece", (PARTIAL, 1, 1), -1e-5),
+        ("seeds.rise_piece", (PARTIAL, 1, 1), [0, 10 * SINGLE]),
         ("seeds.shares", (3, 1, 0, 5, -1), 1e-6),
         ("seeds.shares", (2, 1, 0, 5, -1), -1e-6),
         ("seed_kernels.rest_mean", None, 1e-3),
@@ -98,29 +105,55 @@ LIMITS = {
         *[(f"rungs.near_{rung}_high", None, lambda m: m.rungs.near) for rung in CONTROLS],
         *[(f"rungs.kernel_share_{rung}_high", None, lambda m: m.rungs.kernel_share) for rung in CONTROLS],
         ("rungs.rise_mean_kernel", None, beyond("rise_control_high")),
+        no_tie("rungs.range_mean", None, lambda m: m.rungs.range_mean_permuted_high, 2),
+        no_tie("rungs.near", None, lambda m: max(m.rungs.near_large_high, m.rungs.near_permuted_high), 2),
+        no_tie("rungs.kernel_share_large_high", None, lambda m: m.rungs.kernel_share, 0.5),
+        no_tie("rungs.rise_mean_kernel", None, beyond("rise_control_high"), 2),
     ],
-    "wrong_phases_cost_more_than_none": [("rungs.phases_mean_low", None, lambda m: m.rungs.rise_mean_kernel)],
+    "wrong_phases_cost_more_than_none": [
+        ("rungs.phases_mean_low", None, lambda m: m.rungs.rise_mean_kernel),
+        no_tie("rungs.phases_mean_low", None, lambda m: m.rungs.rise_mean_kernel, 2),
+    ],
     "mean_kernel_makes_previous_token_heads": [
         *[(f"{where}.strong_left_mean", None, [0, 1]) for where in ("heads", "order")],
         ("heads.strong_heads", None, lambda m: [m.heads.strong_heads, m.heads.strong_heads + 1]),
         ("order.strong_heads", None, lambda m: [m.order.strong_heads, m.order.strong_heads + 1]),
         ("heads.gpt2_rise_head", None, 1e-5),
+        ("heads.gpt2_rise_head", None, [0, 10 * SINGLE]),
     ],
     "mean_input_makes_kernel": [
-        (f"{where}.size.bias", (2, 1, 3), lambda m, where=where: getattr(m, where).size["mean"][2, 1, 3])
+        limit
         for where in ("seed_kernels", "order")
+        for limit in (
+            (f"{where}.size.bias", (2, 1, 3), lambda m, where=where: getattr(m, where).size["mean"][2, 1, 3]),
+            no_tie(
+                f"{where}.size.bias", (2, 1, 3), lambda m, where=where: getattr(m, where).size["mean"][2, 1, 3], 0.5
+            ),
+        )
     ],
-    "near_keys_are_preferred": [("seed_kernels.near", 4, lambda m: m.seed_kernels.near_high[4])],
+    "near_keys_are_preferred": [
+        ("seed_kernels.near", 4, lambda m: m.seed_kernels.near_high[4]),
+        no_tie("seed_kernels.near", 4, lambda m: m.seed_kernels.near_high[4], 2),
+    ],
     "biases_matter_little": [
-        (f"{where}.rise", (1, 1, list(WAYS).index("no kernel")), content_of(where)) for where in ("seeds", "order")
+        limit
+        for where in ("seeds", "order")
+        for limit in (
+            (f"{where}.rise", (1, 1, list(WAYS).index("no kernel")), content_of(where)),
+            no_tie(f"{where}.rise", (1, 1, list(WAYS).index("no kernel")), content_of(where), 2),
+        )
     ],
     "order_decides_what_biases_do": [
         ("order.bias_range_low", None, lambda m: m.order.parallel_range_high),
         ("order.rise_both_low", None, lambda m: m.seeds.rise_both_high),
+        no_tie("order.bias_range_low", None, lambda m: m.order.parallel_range_high, 2),
+        no_tie("order.rise_both_low", None, lambda m: m.seeds.rise_both_high, 2),
     ],
     "lengths_decide_nothing": [
         ("seeds.longer_biased_low", None, lambda m: m.seeds.longer_unbiased_high),
         ("seeds.longer_unbiased_low", None, lambda m: m.seeds.longer_biased_high),
+        no_tie("seeds.longer_biased_low", None, lambda m: m.seeds.longer_unbiased_high, 0.5),
+        no_tie("seeds.longer_unbiased_low", None, lambda m: m.seeds.longer_biased_high, 0.5),
     ],
-    "key_bias_is_free_in_gpt2": [("seeds.gpt2_rise", NO_KEY_BIAS, limit) for limit in (1e-5, -1e-5)],
+    "key_bias_is_free_in_gpt2": [("seeds.gpt2_rise", NO_KEY_BIAS, limit) for limit in (1e-5, -1e-5, [0, 10 * SINGLE])],
 }

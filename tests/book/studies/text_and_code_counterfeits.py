@@ -73,6 +73,14 @@ FINDINGS = {
 ALL = slice(None)
 CONTROLS = ("random", "random, as large", "permuted")
 CODED = "cone.forms.text model.unit rows, tokens"
+STEPS = {"(5.1), tokens": -1.0, "unit rows, tokens": 1.0}
+
+
+def step_or_level(form, step):
+    """Let one form of the index of two states go by a step from first to last, or be as high at both ends."""
+    return lambda m: [m.cone.forms["text model"] | {form: np.array([[8.0, last]])} for last in (8.0 + step, 8.0)]
+
+
 LIMITS = {
     "stored_columns_are_other_maps": [
         ("heads.distances.text model.all four", (ALL, 2), 0.5),
@@ -89,11 +97,21 @@ LIMITS = {
     "unit_rows_rise_where_rows_do_not": [
         (CODED, (ALL, -1), lambda m: m.cone.forms["text model"]["unit rows, tokens"][:, 0].mean()),
         (CODED, (ALL, 0), lambda m: m.cone.forms["text model"]["unit rows, tokens"][:, -1].mean()),
+        *[("cone.forms.text model", None, step_or_level(form, step)) for form, step in STEPS.items()],
     ],
-    "closed_gate_has_no_entropy": [("entropies.ideal.closed", "rows", [1, 1 - 2e-9])],
-    "codes_entropy_falls_with_depth": [("entropies.falling", None, 4)],
+    "closed_gate_has_no_entropy": [
+        ("entropies.ideal.closed", "rows", [1, 1 - 2e-9]),
+        ("entropies.ideal.closed", "rows", [1, 1 - 1e-9]),
+        ("entropies.ideal.closed", "whole", [0, 1e-9]),
+    ],
+    "codes_entropy_falls_with_depth": [("entropies.falling", None, 4), ("entropies.falling", None, [5, 4])],
     "codes_rows_fail_less": [
-        ("rows.failing.text model.the code's", (ALL, 5), lambda m: m.rows.failing["text model"]["BERT's"][:, 5].mean())
+        ("rows.failing.text model.the code's", (ALL, 5), lambda m: m.rows.failing["text model"]["BERT's"][:, 5].mean()),
+        (
+            "rows.failing.text model.the code's",
+            (ALL, 5),
+            lambda m: [0 * m.rows.failing["text model"]["BERT's"][:, 5], m.rows.failing["text model"]["BERT's"][:, 5]],
+        ),
     ],
     "a_shift_that_no_codon_makes_is_common": [
         ("frames.own_shares", 3, lambda m: 0.95 - m.frames.own_shares[[0, 6]].sum(), 1e-4),
