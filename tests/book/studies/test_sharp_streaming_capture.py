@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from book.studies.streaming_capture import cost, gpu_cost
+from book.studies.streaming_capture import cost, findings, gpu_cost, tables
 from tests.book.studies.known import double, record
 
 study = import_module("book.studies.streaming_capture.measure")  # the package exports a function of that name
@@ -120,8 +120,10 @@ def test_the_random_model_has_matrices_twice_as_wide_as_bert_draws_them(monkeypa
     assert not made.training
     assert not any(p.requires_grad for p in made.parameters())
     assert tuple(ids.shape) == (8, 512)
-    assert 1000 <= ids.min() < 1100
-    assert 19900 < ids.max() < 20000
+    torch.manual_seed(0)
+    drawn = transformers.BertModel(transformers.BertConfig(num_hidden_layers=1), add_pooling_layer=False)
+    assert torch.equal(made.encoder.layer[0].output.dense.weight, 2 * drawn.encoder.layer[0].output.dense.weight)
+    assert torch.equal(ids, torch.randint(1000, 20000, (8, 512)))
 
 
 def test_a_model_gives_the_same_with_statistics_as_without(monkeypatch):
@@ -204,9 +206,7 @@ def test_of_the_first_turn_nothing_counts_and_of_the_others_the_quickest(monkeyp
     monkeypatch.setattr(cost, "N", 4)
     monkeypatch.setattr(gpu_cost, "BATCH", 3)
     batches = []
-    monkeypatch.setattr(
-        gpu_cost, "read", lambda model, given, counted=None: batches.append(([*map(len, given)], counted))
-    )
+    monkeypatch.setattr(gpu_cost, "read", lambda model, given, counted=None: batches.append((given, counted)))
     seconds, memory = iter([0.5, 0.5, 8, 10, 4, 6]), iter([0, 0, 1e6, 3e6, 2e6, 9e6])
 
     def seconds_of(device, call):
@@ -219,7 +219,9 @@ def test_of_the_first_turn_nothing_counts_and_of_the_others_the_quickest(monkeyp
     monkeypatch.setattr(gpu_cost.torch.cuda, "reset_peak_memory_stats", lambda device: pytest.fail("no GPU is here"))
     found = gpu_cost.measure(torch.bfloat16, CPU, sequences=7, layers=5, repeats=2, product=10)
     assert read == [torch.bfloat16]
-    assert [sizes for sizes, _ in batches] == [[3, 3, 1]] * 6
+    assert [[len(ids) for ids in given] for given, _ in batches] == [[3, 3, 1]] * 6
+    tokens = torch.randint(1000, 20000, (7, 4), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(torch.cat(batches[0][0]), tokens)
     assert [counted is None for _, counted in batches] == [True, False] * 3
     assert batches[1][1].entropy_by_query().shape == (5, 12, 4)
     work = 7 * 5 * 2 * (4 * (4 * 4 + 2 * 6) + 4 * 4 * 2 * 2)
@@ -291,17 +293,20 @@ def test_the_page_reads_the_costs_of_both_machines(monkeypatch):
     assert gpu.ways["plain, float32"] == {key: f"float32 plain {key}" for key in ("seconds", "rate", "share")}
 
 
+def test_the_table_of_the_gpu_has_whole_sequences_and_shares_in_per_cent():
+    ways = {"plain": {"seconds": 1.25, "rate": 819.6, "share": 0.434}}
+    row = tables.on_a_gpu(SimpleNamespace(ways=ways)).loc["plain"]
+    assert row.tolist() == [1.25, 820, "43 %"]
+    assert row["sequences per second"] == 820
+
+
 @pytest.mark.parametrize(("gap", "holds"), [(0.9e-6, True), (1.1e-6, False)])
 def test_a_gpu_gives_the_same_up_to_a_millionth(gap, holds):
-    from book.studies.streaming_capture import findings
-
     m = SimpleNamespace(gpu=SimpleNamespace(error=gap))
     assert findings.a_gpu_gives_the_same_numbers(m) is holds
 
 
 def test_all_costs_have_to_be_within_their_limits():
-    from book.studies.streaming_capture import findings
-
     kept, broken = study.Cost("", 3, "at most", 4), study.Cost("", 5, "at most", 4)
     assert findings.costs_are_within_limits(SimpleNamespace(costs={"a": kept, "b": kept}))
     assert not findings.costs_are_within_limits(SimpleNamespace(costs={"a": kept, "b": broken}))

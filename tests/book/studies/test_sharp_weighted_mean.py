@@ -42,7 +42,7 @@ def test_the_whole_chapter_is_measured_on_one_layer_of_three_heads(monkeypatch):
     name, layer, x = m.random
     assert name == "measure_random_layer"
     assert layer.W_Q.shape == layer.W_K.shape == layer.W_V.shape == (3, 12, 4)
-    assert x.shape == (9, 12)
+    assert torch.equal(x, draw(9, 12))
     assert torch.equal(layer.W_Q, random_layer(3, 12, 4).W_Q)
     assert m.dropout == ("measure_dropout", layer, x)
     assert m.cases == ("measure_cases", layer, x)
@@ -126,8 +126,21 @@ def test_cases_are_uniform_where_their_name_says_so():
     assert len(one_hot.argmax(1).unique()) == 6  # some tokens come twice
     huge = found["W_Q and b_Q zero, b_K huge"].layer
     assert torch.equal(huge.b_K, 100 * random_layer(3, 12, 4).b_K)
-    gain = found["equal rows in W_K, LayerNorm of unit gain"].hull
-    assert gain is not None
+    equal = found["equal rows in W_K, any input"].layer.W_K
+    assert torch.equal(equal, draw(3, 1, 4).expand(3, 12, 4))
+    gain, bias, x = draw(12, seed=3) + 2, draw(12, seed=4), draw(9, 12)
+    standard = (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
+    over = found["rows of W_K over gain, LayerNorm"]
+    torch.testing.assert_close(over.layer.W_K * gain[:, None], equal)
+    torch.testing.assert_close(over.x, standard * gain + bias, rtol=1e-4, atol=1e-4)
+    for name in ("equal rows in W_K, LayerNorm of unit gain", "equal rows in W_Q, LayerNorm, bias"):
+        torch.testing.assert_close(found[name].x, standard + bias, rtol=1e-4, atol=1e-4)
+        assert found[name].hull is not None
+    assert torch.equal(found["equal rows in W_Q, LayerNorm, bias"].layer.W_Q, torch.ones(3, 12, 4).double())
+    apart = found["queries and keys orthogonal"].layer
+    assert not apart.W_Q[..., 2:].any()
+    assert not apart.W_K[..., :2].any()
+    assert not apart.b_Q[:, 2:].any()
     assert found["W_Q zero, b_Q not"].content == 0 < found["W_Q zero, b_Q not"].constant
     assert found["equal rows in W_Q, LayerNorm, bias"].constant > 1e-3
 
@@ -159,6 +172,7 @@ def test_a_tenth_of_the_weights_is_dropped_and_the_others_grow():
     whole = identities.attend(x, layer).attention
     ratio = found.attention / whole
     dropped = ratio == 0
+    assert torch.equal(dropped, torch.rand(3, 9, 9, generator=torch.Generator().manual_seed(0)) <= 0.1)
     torch.testing.assert_close(ratio[~dropped], torch.full_like(ratio[~dropped], 10 / 9))
     assert dropped.double().mean().item() == pytest.approx(0.1, abs=0.05)
     sums = found.attention.sum(-1)
