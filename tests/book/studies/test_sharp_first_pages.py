@@ -1,6 +1,7 @@
 """The questions of the first page and what is shown of the atlas, on inputs whose answer is known by hand."""
 
 import math
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from book.studies.atlas import heads, shown
 from book.studies.intro import questions
 from tests.book.studies.known import double, no_norm, plain, record
 
+sentence = import_module("book.studies.intro.sentence")
 EYE = torch.eye(2).double()
 
 
@@ -56,6 +58,37 @@ def test_tokens_are_as_wide_as_the_middle_position(monkeypatch):
     own, pairs = questions.scores_of_positions()
     assert own[0].tolist() == pytest.approx([1 / 10**0.5, 3 / 18**0.5, 6 / 45**0.5])
     assert pairs[0, 2, 1].item() == pytest.approx((6 * 3 + 6 * 3) / (45 * 18) ** 0.5)
+
+
+def test_of_the_late_queries_the_one_that_reads_most_of_an_earlier_token_is_shown(monkeypatch):
+    """Six tokens, so that queries 4 and 5 are late; query 5 reads itself, and query 3 comes too early."""
+    weights = torch.full((6, 6), 0.02).double().tril()
+    weights[3, 0], weights[4, 1], weights[4, 4], weights[5, 2], weights[5, 5] = 0.9, 0.5, 0.44, 0.2, 0.72
+    weights /= weights.sum(1, keepdim=True)
+    content = torch.zeros(2, 6, 6).double()
+    content[1] = weights.log().masked_fill(torch.ones(6, 6).triu(1).bool(), 9)  # what lies ahead would draw most
+    semi_bias = double([[0, 3, 3, 3, 3, 3]], [[5, -5, 5, -5, 5, -5]])
+    query_side, kernel = torch.arange(12).double().reshape(2, 6, 1), double(100, 200).reshape(2, 1, 1)
+    terms = SimpleNamespace(
+        content=content, semi_bias=semi_bias, query_side=query_side, kernel=kernel, total=lambda: content
+    )
+    monkeypatch.setattr(sentence, "score_terms", lambda x, weights: terms)
+    monkeypatch.setattr(sentence, "apply_norm", lambda x, norm: x)
+    monkeypatch.setattr(sentence.checkpoints, "find", lambda name: name)
+    tokenizer = SimpleNamespace(encode=lambda text: [0] * 6, decode=lambda one: " a ")
+    monkeypatch.setattr(sentence.pretrained, "tokenizer", lambda _: tokenizer)
+    model = SimpleNamespace(
+        layers=[plain(2)], norm=lambda _: None, tokens=torch.zeros(1, 2), positions=torch.zeros(9, 2)
+    )
+    monkeypatch.setattr(sentence, "load", lambda *_, **__: model)
+    found = sentence.measure("text")
+    assert (found.head, found.query, found.key) == (1, 4, 1)
+    assert np.nan_to_num(found.weights) == pytest.approx(weights.numpy())
+    assert np.isnan(found.weights).tolist() == [[key > query for key in range(6)] for query in range(6)]
+    constants = found.parts["constants"]
+    assert np.nanmean(constants) == pytest.approx(0)
+    assert constants[3, 0] - constants[1, 1] == 2
+    assert found.start() == {"text": "text", "layer": 0, "head": 1, "query": 4, "key": 1}
 
 
 # ---- the atlas

@@ -218,6 +218,49 @@ def test_one_wide_head_reads_rows_of_its_own_width(monkeypatch):
 # ---- the dial
 
 
+def test_first_and_last_layers_are_shown_at_a_dial_of_one(monkeypatch):
+    """Four dials, of which the third is one; two layers of three heads; the control's numbers are a hundred less."""
+    dials = np.array([0.0, 0.5, 1, 2])
+    of_gpt2 = {name: start + np.arange(12.0).reshape(4, 3) for name, start in (("positions", 0), ("stand_ins", 20))}
+    of_gpt2["stand_ins"][2, 1] = 60
+    table = record(**of_gpt2, control=of_gpt2["positions"] - 50, dials=dials, stand_ins_self=np.array([0.1, 0.25, 0.4]))
+    given = dict(table.arrays)
+    monkeypatch.setattr(type(table), "__getitem__", lambda self, name: 5 if name == "positions" else self.arrays[name])
+    spectra = record(control_varying=np.array([[1, 2, 3], [7, 7, 7]]))
+    records = {"weighted-mean-gpt2": table, "patterns-and-messages-spectra-gpt2": spectra}
+    monkeypatch.setattr(dial.publish, "live_or_record", lambda name, *_, **__: (records[name], name))
+    on_text = 100 + np.arange(24.0).reshape(4, 2, 3)
+    monkeypatch.setattr(
+        dial, "entropies_on_text", lambda models, dials, inputs, seed: {"own": on_text - (seed == 0) * 100}
+    )
+    monkeypatch.setattr(dial, "previous_token_share", lambda inputs: "a share")
+    fields = [name for name in dial.Dial.__dataclass_fields__ if name.startswith(("ladder", "seeds", "spread"))]
+    monkeypatch.setattr(dial, "measure_ladder", lambda inputs: dict.fromkeys(fields))
+    found, source = dial.measure_dial(("own",), None)
+    assert source == "weighted-mean-gpt2"
+    assert {name: row.tolist() for name, row in found.rows.items()} == {
+        "gpt2 layer 0, positions": [6, 7, 8],
+        "gpt2 layer 0, stand-ins": [26, 60, 28],
+        "own layer 0, text": [112, 113, 114],
+        "own layer 1, text": [115, 116, 117],
+    }
+    assert {name: row.tolist() for name, row in found.controls.items()} == {
+        "gpt2 layer 0, positions": [-44, -43, -42],
+        "gpt2 layer 0, stand-ins": [-44, -43, -42],
+        "own layer 0, text": [12, 13, 14],
+        "own layer 1, text": [15, 16, 17],
+    }
+    first = [[100, 101, 102], [106, 107, 108], [112, 113, 114], [118, 119, 120]]
+    assert found.panels["own, text"].tolist() == first
+    assert found.panel_controls["own, text"].tolist() == (np.array(first) - 100).tolist()
+    assert np.array_equal(found.panels["gpt2, stand-ins"], given["stand_ins"])
+    assert np.array_equal(found.panel_controls["gpt2, stand-ins"], given["control"])
+    assert found.key_counts.tolist() == [2, 3, 4, 5]
+    assert found.control_varying.tolist() == [1, 2, 3]
+    assert (found.swing, found.swing_head, found.swing_self) == ("53.00", "1", "25%")
+    assert (found.control, found.sharpest, found.flattest) == ("-44.000", "6.000", "117.00")
+
+
 def test_whole_models_are_run_at_every_dial_on_the_readers_texts(monkeypatch):
     asked = []
 
