@@ -325,11 +325,11 @@ def correlation_is_positive_in_most_heads(m: Measured) -> Outcome:
     count, heads, tokens, seeds = m.tokens.tok_positive, m.mini.weights.heads, m.tokens, m.endings
     standard_error = 1 / np.sqrt(len(m.mini.tokens) - 3)
     return not_testable(
-        f"Needs GPT-2's token table; in gpt2-mini {count} of {heads} heads are positive, and among tokens of "
-        f"equal frequency {tokens.tok_partial_positive}.",
+        f"Needs GPT-2's token table; in gpt2-mini the correlation is positive in {count} of {heads} heads, and among "
+        f"tokens of equal frequency in {tokens.tok_partial_positive}.",
         more=(
-            f"In its seeds {seeds.end_positive_low} to {seeds.end_positive_high} heads are positive, at equal "
-            f"frequency {seeds.end_partial_low} to {seeds.end_partial_high}. In the bundled seed the correlations "
+            f"Over its training seeds it is in {seeds.end_positive_low} to {seeds.end_positive_high} heads, at equal "
+            f"frequency in {seeds.end_partial_low} to {seeds.end_partial_high}. In the bundled seed the correlations "
             f"at equal frequency are {tokens.tok_partial_low:.2f} to {tokens.tok_partial_high:.2f}, all beyond "
             "five standard errors."
         ),
