@@ -92,6 +92,10 @@ LIMITS = {
         ("gauge.moved", None, 0.1),
         *[(f"gauge.unchanged.{name}", None, 1e-12) for name in ("W_P", "W_M", "b_P", "output")],
     ],
+    "P-17": [
+        (f"spaces.nearest_to_{which}", None, lambda m: m.spaces.nearest_to_pattern)
+        for which in ("query", "turned_query")
+    ],
     "P-18": [
         ("lists.stand_ins.patterns", None, 1e-12),
         ("lists.stand_ins.messages", None, 0.1),

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from book.studies.weighted_mean.claims import PRINTED_PRODUCT
+
 OFF = 1e-3  # far beyond rounding, far too small to be seen
 
 
@@ -55,6 +57,24 @@ def rounding(name):
     return name, None, 1e-12
 
 
+def printed(name):
+    """Let an entry that is printed as nothing be nearly nothing."""
+    return name, (0, 2), 1e-15
+
+
+def cases_of(m, *are_uniform):
+    """Return one layer of each kind that is asked for."""
+    kinds = {case.uniform: (name, case) for name, case in m.cases.items()}
+    return dict(kinds[kind] for kind in are_uniform)
+
+
+def nearly_as_printed(far):
+    """Return the printed rows with one entry that is so far off."""
+    rows = PRINTED_PRODUCT.copy()
+    rows[0, 2] = far
+    return rows
+
+
 LIMITS = {
     "M-01": [
         ("random.visible", 0, [0.5, 0]),
@@ -62,10 +82,26 @@ LIMITS = {
         *map(rounding, ("random.errors.row sums", "mean_layer.error", "mean_layer.one_head_error")),
         ("random.first_row_off", None, 0.1),
     ],
-    "M-05": [rounding("mean_layer.attention_error")],
+    "M-02": [("random.errors.mean", None, 1e-15)],
+    "M-04": [("word.rows", (0, 2), 3e-15)],  # a mean over three
+    "M-05": [
+        rounding("mean_layer.attention_error"),
+        ("cases.W_K zero, any biases.content", None, 1e-9),
+        ("cases.W_K zero, any biases.constant", None, 1e-9),
+        ("cases", None, lambda m: [cases_of(m, True), cases_of(m, True, False)]),
+        ("cases", None, lambda m: [cases_of(m, False), cases_of(m, True, False)]),
+    ],
     "M-06": [("mean_layer.rows_apart", None, 1e-3)],
+    "M-08": [printed("word.product")],
+    "M-12": [rounding("random.errors.row sums")],
+    "M-13": [printed("word.listing_weights"), printed("word.listing_product")],
     "M-15": [rounding("random.errors.sum over heads"), ("folding.gpt2.sum over heads", 3, 1e-12)],
+    "M-16": [("survey.counts.none", None, lambda m: 0.01 * m.survey.counts["modules"])],
     "M-20": [("dropout.error", None, 0.01), rounding("dropout.repaired")],
     "M-23": [("merging.one_head", None, 1), ("merging.twelve_heads", None, 1)],
     "M-24": [rounding("mean_layer.error"), rounding("mean_layer.one_head_error")],
+    "M-25": [
+        printed("word.folded"),
+        ("word.shifted", None, [nearly_as_printed(0.99e-15), nearly_as_printed(1.01e-15)]),
+    ],
 }
