@@ -180,13 +180,18 @@ def marks(**given) -> tilt.Marks:
     return tilt.Marks(**{"apart": 1, "early": 3, "third": 4, "half": 6, "late": 10} | given)
 
 
-def far_and_near(distances, near=0.2):
-    """Measure some heads over 13 queries, from the distance of the largest weight of each."""
+def far_and_near(distances, near=0.2, far_in_sum=()):
+    """Measure some heads over 13 queries, from the distance of the largest weight of each.
+
+    In ``far_in_sum`` are pairs of head and query whose largest weight lies far back by both terms together.
+    """
     heads = len(distances)
     mass = np.zeros((3, 2, 3, heads))
     mass[1, 0, 2] = near
     peaks = np.zeros((3, heads, 13), dtype=int)
     peaks[1] = np.array(distances)[:, None]
+    for head, query in far_in_sum:
+        peaks[2, head, query] = 6
     of = SimpleNamespace(marks=marks(), heads=heads, odd=5, weak=5)
     given = record(mass=mass, uniform=np.ones(2), peak=peaks)
     return locality.measure_locality(given, of, SimpleNamespace(departs=False))
@@ -201,6 +206,12 @@ def test_a_head_looks_far_beyond_the_early_mark_and_nearby_up_to_five_keys_back(
     assert found.period == 5.5
     assert far_and_near([4, 5, 9, 1]).period == 5  # the median head's of the three
     assert far_and_near([2, 3]).alias == 2  # of none that looks far, all heads are told
+
+
+def test_with_both_terms_the_head_that_looks_nearby_least_is_told():
+    found = far_and_near([6, 6, 6, 3], far_in_sum=[(1, 4), (1, 5), (2, 4), *((3, query) for query in range(4, 8))])
+    assert found.alias == 3  # head 3 does not look far back by one term alone
+    assert found.alias_sum_low == 6 / 8  # head 1: all but two of the queries 4 to 11
 
 
 def test_a_local_head_has_more_than_a_third_on_the_nearest_keys():

@@ -63,6 +63,20 @@ def test_accuracies_may_differ_by_some_sequences(monkeypatch):
     assert (follows.low, follows.high) == pytest.approx((1 - 0.975**0.5, 0.975**0.5))  # one of two
 
 
+def test_columns_at_marked_words_are_compared_with_those_at_all_words(monkeypatch, tmp_path):
+    profile = np.array([[[1.0, 2, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]])  # columns, received, row of the class
+    marked = np.array([[[0, 1, 0, 0], [0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 0, 0]]], dtype=bool)
+    measured = dict.fromkeys(variant_seeds.KEPT, np.ones(1)) | {"profile": profile, "profile_marks": marked}
+    run = SimpleNamespace(model=None)
+    monkeypatch.setattr(variant_measures, "open_run", lambda folder, device: run)
+    monkeypatch.setattr(variant_seeds, "score_run", lambda run, seed: ({}, np.eye(2)))
+    monkeypatch.setattr(variant_measures, "measure_run", lambda *_, **__: (measured, {}, None))
+    monkeypatch.setattr(variant_measures, "largest_values", lambda model: np.ones(1))
+    np.savez(tmp_path / "trace.npz", **dict.fromkeys(variant_seeds.TRACED, np.ones(1)))
+    _, arrays = variant_seeds.measure_folder(tmp_path, 0)
+    assert arrays["enriched"][0, :, 0].tolist() == [2, 1, 0.5, 0]  # nothing is marked for the last
+
+
 def test_ratios_of_columns_may_differ_and_shares_of_words_may_not(monkeypatch):
     marked = [dict.fromkeys(MARKS, np.array([True, False]))] * 2
     monkeypatch.setattr(variant_columns, "marks", lambda data, genes: marked)
