@@ -32,3 +32,14 @@ def test_what_is_no_attention_with_values_is_left_out():
 def test_fused_projections_count_and_are_no_output():
     assert verdicts(("AAttention", "self.c_attn = Conv1D(3 * d, d)")) == {"AAttention": "none"}
     assert verdicts(("AAttention", "self.qkv_out = nn.Linear(d, 3 * d)")) == {"AAttention": "none"}
+
+
+def test_a_projection_counts_only_in_a_class_that_holds_the_attention():
+    projects = "self.proj = nn.Linear(d, d)"
+    attention = ("ASelfAttention", QKV)
+    assert verdicts(attention, ("AHead", projects)) == {"ASelfAttention": "none"}
+    twice = f"self.a = ASelfAttention(d)\n        self.name = 'ASelfAttention'\n        {projects}"
+    assert verdicts(attention, ("ABlock", twice)) == {"ASelfAttention": "beside"}
+    assert verdicts(attention, ("ABlock", f"self.a = AnASelfAttention(d)\n        {projects}")) == {
+        "ASelfAttention": "none"
+    }
