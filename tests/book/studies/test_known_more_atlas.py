@@ -154,6 +154,9 @@ def test_a_query_is_chosen_that_reads_one_earlier_token_most(monkeypatch):
     for part in found.parts.values():
         assert np.nanmean(part) == pytest.approx(0)
     assert (found.parts["constants"][2] * root)[0] - (found.parts["constants"][0] * root)[0] == pytest.approx(-2)
+    ids[:] = 0, 0, 0, 0, 1, 0
+    found = first_sentence.measure("text")
+    assert (found.query, found.key) == (5, 4)  # the query before it is the token that is liked, and reads itself
     ids[:] = 0, 0, 1
     found = first_sentence.measure("text")
     assert found.weights[2, 2] > 0.99
