@@ -22,7 +22,7 @@ from analysis.models.reading import Model
 SEEDS = range(5)
 RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
-SHARP = "random, queries and keys as large"
+SHARP = "random, W_Q and W_K as large"
 """Between the first rungs: of the random matrices only those of queries and keys are scaled."""
 CHUNK = 2**20
 """Entries of a matrix that are moved at a time."""

@@ -68,7 +68,7 @@ SEEDS = "-", "--", ":"  # dashes, one a seed
 # The rungs of the ladder of controls (analysis.models.controls), in one look everywhere: colour and dashes.
 RUNGS = {
     "random": ("#999999", "-"),
-    "random, queries and keys as large": ("#CC79A7", "-."),
+    "random, W_Q and W_K as large": ("#CC79A7", "-."),
     "random, as large": ("#E69F00", "--"),
     "permuted": ("#009E73", ":"),
 }

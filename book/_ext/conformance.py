@@ -18,14 +18,14 @@ def cell(result: dict | None) -> str:
     """Say in a few words what a library gives.
 
     >>> cell({"exact": False, "off": 0.0123, "not_offered": False, "note": "centred, as documented"})
-    'off by 1e-02: centred, as documented'
+    'in part (error up to 1e-02): centred, as documented'
     >>> cell({"exact": True, "off": 1e-16, "not_offered": False, "note": ""}), cell(None)
     ('exact', 'not offered')
     """
     if result is None or result["not_offered"]:
         said = "not offered"
     else:
-        said = "exact" if result["exact"] else f"off by {result['off']:.0e}"
+        said = "exact" if result["exact"] else f"in part (error up to {result['off']:.0e})"
     note = (result or {}).get("note")
     return f"{said}: {note}" if note else said
 

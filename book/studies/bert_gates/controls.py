@@ -1,22 +1,28 @@
-"""What the ladder of controls says of gates: patterns, compositions, what maps carry, and two objections tried alone.
+"""What the ladder of controls says of gates: patterns, compositions, what maps carry, and three objections tried alone.
 
 Random weights as large as MiniLM's have columns. Are large weights enough? BERT adds one vector, that of the first
-token type, to every token; here it is 0, and nothing else changes. And the sink turns down what a head adds. Does each
-word turn it for itself? Here each row gives the first token what its head gives it on average.
+token type, to every token; here it is 0, and nothing else changes. Are the weights alone as large? The LayerNorms of a
+new network make longer vectors than MiniLM's, so its queries and keys are longer, too; here they are scaled to the same
+length. And the sink turns down what a head adds. Does each word turn it for itself? Here each row gives the first token
+what its head gives it on average.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention
 from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import LARGE, PERMUTED, SHARP, make_controls
 from analysis.models.reading import load
 from analysis.statistics.intervals import Interval, mean_interval
+from analysis.transformer.attention import project
 from book.lab.documents import KINDS, load_documents
 from book.publish import Inputs, Numbers, live_or_record
 from book.publish.phrases import enumerated, percent
@@ -113,7 +119,7 @@ def carried_numbers(carried: Rungs) -> CarriedNumbers:
     )
 
 
-# ---- Two objections to what the page says of columns and of the sink, each tried on its own
+# ---- Three objections to what the page says of columns and of the sink, each tried on its own
 
 TYPES = (True, False)
 """With what BERT adds to every token, and without it."""
@@ -151,16 +157,60 @@ def columns_of(network: torch.nn.Module, tokenizer, texts: list[str], *, typed: 
     )
 
 
+def rms_lengths(layer: AttentionLayer, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the root mean square lengths ``(head,)`` of the queries and of the keys of all rows of all texts."""
+    queries, keys = (
+        torch.stack([project(x, W, b).square().sum(-1).mean(-1) for x in rows]).mean(0).sqrt()
+        for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K))
+    )
+    return queries, keys
+
+
+def give_lengths(layer: AttentionLayer, rows: Sequence[Tensor], due: tuple[Tensor, Tensor]) -> AttentionLayer:
+    """Return the layer with the queries and keys of each head scaled until they have the lengths that are due."""
+    q, k = (wanted / own for wanted, own in zip(due, rms_lengths(layer, rows), strict=True))
+    scaled = {"W_Q": layer.W_Q * q[:, None, None], "W_K": layer.W_K * k[:, None, None]}
+    return replace(layer, **scaled, b_Q=layer.b_Q * q[:, None], b_K=layer.b_K * k[:, None])
+
+
+def read_maps(network: torch.nn.Module, rows: list[Tensor], due: list[tuple[Tensor, Tensor]] | None = None) -> dict:
+    """Read all maps on the network's own rows, by text ``(layer, row, channel)``; queries and keys as long as is due.
+
+    Returns columns and patterns, means over all maps, and the entropy ``(layer,)``.
+    """
+    found = []
+    for n, layer in enumerate(load(network).plain_layers()):
+        inputs = [x[n] for x in rows]
+        scaled = layer if due is None else give_lengths(layer, inputs, due[n])
+        found.append([read_layer(x, scaled, scaled.b_Q) for x in inputs])
+    return {
+        "columns": np.mean([text["gates"][DIRECTIONAL] for layer in found for text in layer]),
+        "patterned": np.mean([text["patterned"] for layer in found for text in layer]),
+        "entropy": np.array([np.mean([text["entropy"] for text in layer]) for layer in found]),
+    }
+
+
 def try_objections(device: torch.device) -> Result:
-    """Return columns and patterns ``(seed, with and without the type)``, and by document how far the sentence turns."""
+    """Return columns and patterns ``(seed, with and without the type)``, and by document how far the sentence turns.
+
+    Then columns, patterns and entropy of random queries and keys as long as MiniLM's, and MiniLM's own entropy.
+    """
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     trained = pretrained.load(checkpoint, device=device)
-    texts, found = [document.text for document in load_documents(each=EACH)], []
+    texts, found, as_long = [document.text for document in load_documents(each=EACH)], [], []
+
+    def rows_of(network: torch.nn.Module) -> list[Tensor]:
+        return [extraction.hidden_states(network, tokenizer, [text], LONGEST_OF_MAPS)[0] for text in texts]
+
+    rows = rows_of(trained)
+    due = [rms_lengths(layer, [x[n] for x in rows]) for n, layer in enumerate(load(trained).plain_layers())]
+    own = read_maps(trained, rows)["entropy"]
     for control in make_controls(
         trained, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
     ):
         found.append([columns_of(control.network, tokenizer, texts, typed=typed) for typed in TYPES])
+        as_long.append(read_maps(control.network, rows_of(control.network), due))
     network = trained.double()
     layers, turned = load(network).encoder_layers(), []
     for document in load_documents():
@@ -169,7 +219,11 @@ def try_objections(device: torch.device) -> Result:
         turned.append(1 - torch.cosine_similarity(rows.mean(0), states[-1].mean(0), dim=0).item())
     columns, patterned = np.moveaxis(np.array(found, np.float32), -1, 0)
     arrays = {"columns": columns, "patterned": patterned, "held": np.array(turned, np.float32)}
-    return Result({}, arrays, {"columns": 0.01, "patterned": 0.02, "held": 1e-4})
+    arrays |= {f"{name} as long": np.array([seed[name] for seed in as_long], np.float32) for name in as_long[0]}
+    arrays["entropy of MiniLM"] = own.astype(np.float32)
+    tolerances = {"columns": 0.01, "patterned": 0.02, "held": 1e-4}
+    tolerances |= {f"{name} as long": 0.02 for name in as_long[0]} | {"entropy of MiniLM": 0.005}
+    return Result({}, arrays, tolerances)
 
 
 @dataclass(frozen=True)
@@ -181,6 +235,9 @@ class Objections(Numbers):
     patterned_typed: str
     patterned_untyped: str  # the most of any seed
     sink_held: float
+    columns_as_long: str
+    patterned_as_long: str
+    entropy_as_long: str  # in the sharpest layer
 
 
 def measure_objections(inputs: Inputs) -> Objections:
@@ -192,6 +249,9 @@ def measure_objections(inputs: Inputs) -> Objections:
         patterned_typed=percent(patterned[:, 0].mean()),
         patterned_untyped=percent(patterned[:, 1].max(), 1),
         sink_held=mean_interval(record.array("held").astype(float)).value,
+        columns_as_long=percent(record.array("columns as long").astype(float).mean()),
+        patterned_as_long=percent(record.array("patterned as long").astype(float).mean()),
+        entropy_as_long=f"{record.array('entropy as long').astype(float).mean(0).min():.2f}",
     )
 
 
@@ -305,7 +365,8 @@ def ladder_numbers(rungs: Rungs) -> LadderNumbers:
 
 EXPERIMENTS = {
     "objections": Experiment(
-        "Columns of large random weights without what BERT adds to every token; MiniLM's sink as one setting per head",
+        "Columns of large random weights without what BERT adds to every token, and with queries and keys as long as "
+        "MiniLM's; MiniLM's sink as one setting per head",
         try_objections,
         models=("minilm",),
         minutes=2,

@@ -327,9 +327,9 @@ def entropy_rises_with_depth(m: Measured) -> Outcome:
         more=(
             f"Relative row entropy is {near.phrase('entropy')} by layer. (Read as row entropy; the paper gives no "
             "formula.) Its start and MiniLM on text have the same shape: it is the text's. Random controls are "
-            f"at {control[:, 0].min():.3f} or more, and with queries and keys as large at {sharp[0]:.2f} to "
-            f"{sharp[-1]:.2f}, rising too: the level is a matter of scale. Trained from random weights it is "
-            "lowest in the middle. The authors' own record of how many of 512 keys hold 0.90 of a row of "
+            f"at {control[:, 0].min():.3f} or more, and with W_Q and W_K as large at {sharp[0]:.2f} to "
+            f"{sharp[-1]:.2f}, rising too, but with longer queries and keys than MiniLM's. Trained from random "
+            "weights it is lowest in the middle. The authors' own record of how many of 512 keys hold 0.90 of a row of "
             f"recomputed maps says the same of their classifier: {keys[0]:.0f} in the first layer, {keys[2]:.0f} "
             f"in the third, {keys[-1]:.0f} in the last. By the released code's entropy it is the other way round "
             f"on our variant classifier: it falls with depth in {falling} of {len(m.released.value_rises)} "

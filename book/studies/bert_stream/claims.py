@@ -295,7 +295,7 @@ def perceptron_breaks_the_channels(m: Measured) -> Outcome:
     trained, control = (m.coupling.off_diagonal(network, "MLP, skip and LN") for network in ("trained", "control"))
     return not_reproduced(
         f"Past MLP, skip connection and LayerNorm {trained.min():.0%} to {trained.max():.0%} of the coupling runs "
-        f"from one block to another; were the channels totally broken, it would be {m.coupling.mixed:.0%}.",
+        f"between blocks; were the channels totally broken, it would be {m.coupling.mixed:.0%}.",
         more=(f"With random weights it is {control.max():.0%}. What mixes heads is W_O."),
         when=trained.max() < 0.6 and control.max() < 0.1,
     )

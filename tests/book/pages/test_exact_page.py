@@ -88,7 +88,7 @@ def test_other_libraries_stand_in_a_table_where_the_suite_left_results(build):
     assert lines[0] == ["quantity", "one 1.0", "other 2.0"]
     assert lines[1:] == [
         ["scores", "exact", "not offered"],
-        ["keys", "not offered", "off by 2e-02: centred, as documented"],
+        ["keys", "not offered", "in part (error up to 2e-02): centred, as documented"],
     ]
 
 

@@ -68,7 +68,7 @@ FINDINGS = {"sink_is_a_volume_control": {"removal.sink": lambda effects: {**effe
 
 RUNGS = ("random", "random, as large", "permuted")
 OPEN = GATES.index("open")
-SHARP = "rungs.measures.{}.controls.random, queries and keys as large"
+SHARP = "rungs.measures.{}.controls.random, W_Q and W_K as large"
 
 
 def exact(*fields):

@@ -70,7 +70,7 @@ def nearest_critical(m):
 
 
 ALL = slice(None)
-LARGE, SHARP = "random, as large", "random, queries and keys as large"
+LARGE, SHARP = "random, as large", "random, W_Q and W_K as large"
 NEAR, SUMS = "nearest.layers", "rungs.measures.sum.controls"
 LIMITS = {
     "B-72": [

@@ -80,7 +80,7 @@ LIMITS = {
         ("stretching.largest.control", (1, 50), 1),
         ("classifier.largest", (1, 100), 1),
         *[
-            (f"rungs.measures.sigma above 1, {letter}.controls.random, queries and keys as large", ..., 0.9)
+            (f"rungs.measures.sigma above 1, {letter}.controls.random, W_Q and W_K as large", ..., 0.9)
             for letter in "QK"
         ],
     ],

@@ -241,7 +241,7 @@ def with_minimum(layer):
     return {"classifier.trained.entropy": lambda values: put(layer, values.min() - 0.1)(values)}
 
 
-NEAR, SHARP = "nearest.layers", "random, queries and keys as large"
+NEAR, SHARP = "nearest.layers", "random, W_Q and W_K as large"
 SUMS, KEPT = "nearest.failing_sums", "nearest.failing_sums_kept"
 POINT = 0.0325599  # of the table
 NORMALITY = [

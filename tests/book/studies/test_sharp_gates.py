@@ -336,15 +336,33 @@ def test_objections_are_held_to_their_tolerances(monkeypatch):
     monkeypatch.setattr(controls, "make_controls", lambda *_, rungs: asked.append(rungs) or drawn)
     monkeypatch.setattr(controls, "columns_of", lambda of, _, texts, typed: (of + typed, of - typed))
     states = torch.stack([double([1, 0], [1, 0]), double([3, 4], [3, 4])])
-    monkeypatch.setattr(controls, "load", lambda _: SimpleNamespace(encoder_layers=lambda: []))
+    layers = SimpleNamespace(encoder_layers=lambda: [], plain_layers=lambda: ["first", "second"])
+    monkeypatch.setattr(controls, "load", lambda _: layers)
     monkeypatch.setattr(controls.extraction, "hidden_states", lambda *_: [states])
     monkeypatch.setattr(controls, "run_without", lambda x, *_: (x, None))
+    monkeypatch.setattr(controls, "rms_lengths", lambda layer, rows: (layer, *(x.sum().item() for x in rows)))
+
+    def read_maps(of, rows, due=None):
+        assert torch.equal(rows[0], states)
+        if of is network:
+            return {"entropy": np.array([0.5, 0.25])}
+        assert due == [("first", 2), ("second", 14)]  # MiniLM's rows, layer by layer
+        return {"columns": of, "patterned": 2 * of, "entropy": np.array([of, 1.0])}
+
+    monkeypatch.setattr(controls, "read_maps", read_maps)
     found = controls.try_objections(torch.device("cpu"))
     assert asked == [1, (SHARP,), None]
     assert found.arrays["columns"].tolist() == [[4, 3], [5, 4]]
     assert found.arrays["patterned"].tolist() == [[2, 3], [3, 4]]
     assert found.arrays["held"].tolist() == pytest.approx([1 - 3 / 5])
-    assert found.tolerances == {"columns": 0.01, "patterned": 0.02, "held": 0.0001}
+    assert found.arrays["columns as long"].tolist() == [3, 4]
+    assert found.arrays["patterned as long"].tolist() == [6, 8]
+    assert found.arrays["entropy as long"].tolist() == [[3, 1], [4, 1]]
+    assert found.arrays["entropy of MiniLM"].tolist() == [0.5, 0.25]
+    as_long = {"columns as long": 0.02, "patterned as long": 0.02, "entropy as long": 0.02}
+    assert (
+        found.tolerances == {"columns": 0.01, "patterned": 0.02, "held": 0.0001, "entropy of MiniLM": 0.005} | as_long
+    )
 
 
 def test_exchanged_biases_are_held_to_their_tolerances_and_few_texts_have_no_bounds(monkeypatch):

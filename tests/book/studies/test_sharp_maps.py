@@ -319,6 +319,8 @@ def test_columns_are_the_mean_over_all_layers_of_all_texts(monkeypatch):
 def test_numbers_of_the_objections_are_means_over_seeds_and_over_documents(monkeypatch):
     table = record(columns=[[0.2, 0.01], [0.3, 0.03], [0.7, 0.02]], patterned=[[0.9, 0.0], [0.8, 0.05], [0.1, 0.01]])
     table.arrays["held"] = [0.02, 0.04, 0.12]
+    table.arrays |= {"columns as long": np.array([0.1, 0.2, 0.6]), "patterned as long": np.array([0.5, 0.6, 1.0])}
+    table.arrays["entropy as long"] = np.array([[0.9, 0.6], [0.7, 0.9], [0.8, 0.9]])
     asked = []
     live = lambda name, given, recompute: asked.append((name, given, recompute)) or (table, "")  # noqa: E731
     monkeypatch.setattr(controls, "live_or_record", live)
@@ -328,5 +330,8 @@ def test_numbers_of_the_objections_are_means_over_seeds_and_over_documents(monke
         "patterned_typed": "60 %",
         "patterned_untyped": "5.0 %",
         "sink_held": pytest.approx(0.06),
+        "columns_as_long": "30 %",
+        "patterned_as_long": "70 %",
+        "entropy_as_long": "0.80",
     }
     assert asked == [("bert-gates-objections", "inputs", False)]

@@ -45,7 +45,7 @@ def vertical_lines_are_mostly_long(m: Measured) -> Outcome:
             "With clusters counted as short columns side by side (B-57) it is "
             f"{near_ratio(m.nearest, 'short_verticals')}. In MiniLM on text it is {columns.value:.0%} and "
             f"{verticals.value:.0%} ({verticals.low:.0%} to {verticals.high:.0%}). Random weights show neither; "
-            f"with queries and keys as large they have columns ({sharp['columns']:.0%} of the attention), and "
+            f"with W_Q and W_K as large they have columns ({sharp['columns']:.0%} of the attention), and "
             f"next to no clusters ({sharp['clusters']:.1%})."
         ),
         when=max(each.high for each in near) < 0.5
