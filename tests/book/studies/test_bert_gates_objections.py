@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.models import pretrained
+from analysis.models import extraction, pretrained
 from analysis.models.checkpoints import find
+from analysis.models.controls import SHARP, make_controls
+from analysis.models.reading import load
 from book.publish import choose_inputs
 from book.studies.bert_gates import controls, sink
 from book.studies.bert_gates.experiments import DIRECTIONAL
@@ -117,9 +119,26 @@ def test_maps_are_read_on_the_own_rows_layer_by_layer(monkeypatch):
         torch.testing.assert_close(controls.rms_lengths(layer, rows), wanted[n])
 
 
+def test_random_weights_of_the_trained_size_make_longer_queries_and_keys():
+    """In every layer, on average over heads."""
+    checkpoint = find("minilm")
+    trained = pretrained.load(checkpoint)
+    (control,) = make_controls(
+        trained, lambda seed: pretrained.load(checkpoint, control_seed=seed), rungs=(SHARP,), seeds=[0]
+    )
+    tokenizer = pretrained.tokenizer(checkpoint)
+    lengths = []
+    for network in (trained, control.network):
+        (rows,) = extraction.hidden_states(network, tokenizer, ["The bank of the river was steep and green."], 32)
+        layers = zip(rows, load(network).plain_layers(), strict=False)
+        lengths.append(torch.stack([torch.stack(controls.rms_lengths(layer, [x])).mean(-1) for x, layer in layers]))
+    assert (lengths[1] > lengths[0]).all()
+
+
 def test_random_maps_are_flatter_in_every_layer_where_queries_and_keys_are_as_long(record):
     assert record.array("entropy as long").shape == (5, 6)
     assert (record.array("entropy as long") > record.array("entropy of MiniLM") + 0.05).all()
+    assert (record.array("entropy as long").argmin(1) == record.array("entropy of MiniLM").argmin()).all()
     assert record.array("patterned as long").max() < record.array("patterned")[:, 0].min()
     assert record.array("columns as long").max() < record.array("columns")[:, 0].min()
 
