@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -13,6 +15,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
 
 
+@pytest.mark.slow
 def test_both_names_give_the_same_modules(tmp_path):
     done = run(
         "import attention_taken_apart as a; assert 'torch' not in sys.modules; "

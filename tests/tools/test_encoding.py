@@ -56,6 +56,7 @@ def test_no_text_is_read_in_the_locales_encoding(package):
     assert {path: left for path, left in calls.items() if left} == {}
 
 
+@pytest.mark.slow
 def test_a_configuration_with_other_letters_is_read_under_a_locale_without_them(tmp_path):
     settings = '{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "by": "\u010d"}'
     (tmp_path / "config.json").write_text(settings, encoding="utf-8")

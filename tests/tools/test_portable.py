@@ -82,6 +82,7 @@ def test_the_settings_differ_in_instruction_set_threads_and_surroundings():
     assert {"LC_ALL", "TZ", "HOME"} < {name for setting in settings for name in setting}
 
 
+@pytest.mark.slow
 def test_the_copy_is_made_anew_and_chapters_can_be_executed_from_it(tmp_path):
     copy = tmp_path / "a copy"
     (copy / "book").mkdir(parents=True)

@@ -91,7 +91,7 @@ def random_t5(seed=0):
         return T5EncoderModel(settings).eval()
 
 
-@pytest.mark.parametrize("model", ["minilm", "gpt2-mini", "t5"])
+@pytest.mark.parametrize("model", [pytest.param("minilm", marks=pytest.mark.slow), "gpt2-mini", "t5"])
 def test_texts_that_are_read_together_are_not_seen_by_each_other(model):
     words = pretrained.tokenizer(find("minilm" if model == "minilm" else "gpt2-mini"))
     model = random_t5() if model == "t5" else pretrained.load(find(model))

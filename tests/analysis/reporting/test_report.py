@@ -381,6 +381,7 @@ def t5(tmp_path):
     return tmp_path / "t5"
 
 
+@pytest.mark.slow
 def test_the_encoder_of_a_t5_is_run_with_its_buckets(t5, tmp_path, texts):
     """Hold the maps to the library's own; what knows of no buckets refuses them."""
     from analysis.models import attention_hooks
@@ -418,6 +419,7 @@ def whisper(tmp_path_factory):
     return folder, model
 
 
+@pytest.mark.slow
 def test_the_encoder_of_a_whisper_is_run_and_the_page_says_on_what(whisper, tmp_path):
     folder, model = whisper
     run(str(folder), "--seeds", "3", "--count", "2", "--longest", "24", "--out", str(tmp_path / "out"))
@@ -468,6 +470,7 @@ def test_the_mean_query_of_a_whisper_is_over_positions_and_not_frames(whisper):
     assert encoder.config.max_source_positions == 64, "the table of positions is not put back"
 
 
+@pytest.mark.slow
 def test_a_whisper_is_run_on_recordings_and_says_whose(whisper, tmp_path):
     folder = tmp_path / "recordings"
     folder.mkdir()

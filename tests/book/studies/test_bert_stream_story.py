@@ -38,6 +38,7 @@ def read_by(states, n):
     }
 
 
+@pytest.mark.slow
 def test_the_share_is_that_of_a_ridge_regression(ran):
     source, heads = read_by(ran.seen.states, 2)["x"], read_by(ran.seen.states, 2)["second"]
     (x, new), (y, due) = ran.split(source), ran.split(heads)

@@ -82,6 +82,7 @@ def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
         assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("module", [normality_minilm, stream_minilm])
 def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module):

@@ -242,6 +242,7 @@ def test_seeds_stand_side_by_side(monkeypatch):
     assert all(found.tolerances.values())
 
 
+@pytest.mark.slow
 def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkeypatch, tmp_path):
     known = [small.genes[i] for i in small.parts.test[:10]]
     wrong = known[0].bases[:-12] + "TTTTTTTTTTTT"  # named Mu, whatever it is
@@ -302,6 +303,7 @@ def test_controls_are_measured_class_by_class(small):
     assert not np.allclose(sums[0], sums[1])
 
 
+@pytest.mark.slow
 def test_controls_and_seeds_are_measured_on_the_device(small, traced, monkeypatch):
     whole, firsts, correct, passes = (
         controls.untrained,

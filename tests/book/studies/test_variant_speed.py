@@ -215,6 +215,7 @@ def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatc
     assert "control_gates" in record.arrays
 
 
+@pytest.mark.slow
 def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
     from book.__main__ import main
     from book.studies.variant_classifier import base

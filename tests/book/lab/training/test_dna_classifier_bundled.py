@@ -36,6 +36,7 @@ def test_the_report_is_of_this_recipe_and_of_the_invented_gene(report):
     assert min(report["validation"], report["test"]) >= 0.98
 
 
+@pytest.mark.slow
 def test_the_vocabulary_and_the_accuracy_are_those_of_the_data_made_anew(bundled, report, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a pickle was loaded")
