@@ -65,6 +65,16 @@ def test_values_and_written_rows_may_have_widths_of_their_own():
         grouped(b_O=draw(OUT))
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("value", "out"), [(VALUE, MODEL), (CHANNEL, OUT)], ids=["wider values alone", "narrower rows alone"]
+)
+def test_either_width_of_its_own_makes_a_layer_no_plain_one(value, out):
+    layer = grouped(W_V=draw(GROUPS, MODEL, value), b_V=draw(GROUPS, value), W_O=draw(HEADS, value, out), b_O=draw(out))
+    with pytest.raises(ValueError, match="its values are not as wide as its queries, or it writes rows of another"):
+        layer.plain()
+
+
 def test_each_query_meets_the_key_of_its_group():
     layer, x = grouped(), draw(9, MODEL)
     keys = layer.per_head(layer.W_K)

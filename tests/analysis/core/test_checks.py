@@ -45,6 +45,13 @@ def test_products_reach_the_largest_sizes_times_the_width():
     checks.check_products(left.requires_grad_(), right[:, :1], "a and b")  # the smaller entries: 4e19
 
 
+def test_products_add_up_along_the_coordinates_and_not_along_the_positions():
+    heads = torch.full((1, 4, 2), 1e19)
+    checks.check_products(heads, torch.full((2, 3), 1e19), "values and W_O")  # 2 coordinates at 4 positions: 2e38
+    with pytest.raises(ValueError, match=r"products of values and W_O may reach 4e\+38"):
+        checks.check_products(heads.mT, torch.full((4, 3), 1e19), "values and W_O")
+
+
 def test_a_gradient_is_refused_wherever_it_is_held():
     asked, plain = torch.zeros(2, requires_grad=True), torch.zeros(2)
     for held in (asked, [plain, asked], (plain, [asked]), Norm(plain, asked)):

@@ -1,6 +1,7 @@
 """What splits scores into parts, by the bias of each head, and how a measurement is put into words and numbers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.positions import Alibi, Rotary, StreamPositions
 from analysis.models.checkpoints import find
+from analysis.models.controls import RUNGS
 from analysis.models.families.tiny import tiny_model
 from analysis.models.reading import load
 from analysis.reporting import measurement
 from analysis.reporting.measurement import Measurement, read_biases, splitter, to_json
+from analysis.reporting.observations import Observations
 from analysis.reporting.origins import kernel, rotate_back
 from analysis.transformer.rotary import rotate
 from tests.analysis.tiny import draw
@@ -83,8 +86,6 @@ def test_masks_and_positions_in_words():
 
 @pytest.mark.usefixtures("unchecked")
 def test_rotary_positions_alone_are_no_reason_not_to_split():
-    from types import SimpleNamespace
-
     shapes = [(2, 4, 6)] * 3 + [(2, 6, 4)] + [(2, 6)] * 3 + [(4,)]
     layer, norm = AttentionLayer(*(draw(*shape) for shape in shapes)), Norm(draw(6), draw(6))
 
@@ -117,3 +118,37 @@ def test_sets_of_keys_are_told_where_heads_share_them(model_type, groups, tmp_pa
     width = model.config.hidden_size
     told = measurement.describe(checkpoint, load(checkpoint))["Layers"]
     assert told == f"2, each of 4 heads{groups}; width {width}, heads of {width // 4}"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_controls_are_seen_anew_unless_every_rung_of_their_seed_was_kept(monkeypatch):
+    shapes = [(2, 4, 6)] * 3 + [(2, 6, 4)] + [(2, 6)] * 3 + [(4,)]
+    layer = AttentionLayer(*(draw(*shape) for shape in shapes), soft_cap=3.0)  # its scores are not split
+    texts, bars = [torch.zeros(1, 4, dtype=torch.long)] * 2, []
+
+    class Bar(SimpleNamespace):
+        def update(self, steps=1):
+            self.n += steps
+
+        def close(self):
+            bars.append((self.what, self.n, self.total))
+
+    class Kept(dict):
+        load = dict.get
+        save = dict.__setitem__
+
+    def see_again(model, see, seeds):
+        return ((rung, seed, f"{rung}, {seed}, anew") for seed in seeds for rung in RUNGS)
+
+    monkeypatch.setattr(measurement, "count_steps", lambda total, what, unit, show: Bar(total=total, what=what, n=0))
+    monkeypatch.setattr(measurement, "observe_controls", see_again)
+    read_all = replace(Observations.empty(1, 2), texts=2)
+    state = Kept({"beside": read_all, "trained": read_all} | {f"{rung} 0": f"{rung}, 0, kept" for rung in RUNGS})
+    state[f"{RUNGS[0]} 1"] = f"{RUNGS[0]}, 1, kept"  # and then the report was interrupted
+    measured = Measurement({"Model": "m"}, [])
+    read = SimpleNamespace(layers=[layer], heads=2, causal=False)
+    measurement.observe(measured, None, read, texts, state, seeds=3)
+    for rung in RUNGS:
+        assert measured.controls[rung] == [f"{rung}, 0, kept", f"{rung}, 1, anew", f"{rung}, 2, anew"]
+        assert state[f"{rung} 2"] == f"{rung}, 2, anew"
+    assert bars == [("texts", 2, 2), ("controls", 3 * len(RUNGS), 3 * len(RUNGS))]
