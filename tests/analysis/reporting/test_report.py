@@ -177,6 +177,7 @@ def test_a_report_of_a_random_model_of_another_family(family, tmp_path, texts):
         assert np.abs(mean_parts[..., 3]).max() > 1e-6, "and a kernel, counted from the mean input"
 
 
+@pytest.mark.slow
 def test_a_model_without_biases_has_the_kernel_of_its_mean_input_and_no_empty_figure(tmp_path, texts, monkeypatch):
     """Hold the kernel to the model's own mean query and key, and the page to what it can draw."""
     save_random(tmp_path / "llama", "LlamaConfig", num_key_value_heads=2, initializer_range=0.3)

@@ -202,12 +202,13 @@ def largest_first(page: str) -> int:
     return -path.stat().st_size if path.exists() else 0
 
 
-def whole_is_slow(page: str):
-    """Leave the page that holds all others to the slow checks: what is on it is looked at page by page."""
-    return pytest.param(page, marks=pytest.mark.slow) if page == WHOLE else page
+def some_are_slow(page: str):
+    """Leave to the slow checks the page that holds all others, and of the interface's pages all but one."""
+    slow = page == WHOLE or (page.startswith("book/api-") and page != ONE_OF_A_KIND)
+    return pytest.param(page, marks=pytest.mark.slow) if slow else page
 
 
-@pytest.mark.parametrize("page", [whole_is_slow(page) for page in sorted([*PAGES, *MADE], key=largest_first)])
+@pytest.mark.parametrize("page", [some_are_slow(page) for page in sorted([*PAGES, *MADE], key=largest_first)])
 def test_page(visit, html, page, judged):
     """Open a page from its file, as a reader does who has unpacked the book, and look at everything in one visit."""
     opened = visit((html / f"{page}.html").as_uri())

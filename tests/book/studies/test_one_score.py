@@ -141,6 +141,7 @@ def met(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_survey_runs_where_it_is_asked_to(another, met, monkeypatch):
     monkeypatch.setattr(parts, "PASSAGES", 2)

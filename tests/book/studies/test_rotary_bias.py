@@ -123,6 +123,7 @@ def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows
     assert biases[0][1][:, 4:].abs().min() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_shares_are_split_where_the_model_is(partial, windows):
     layers = load(partial).layers

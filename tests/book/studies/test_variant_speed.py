@@ -159,6 +159,7 @@ def test_other_batches_keep_the_epochs():
         dna_classifier.rebatched(dna_classifier.BASE, 0)
 
 
+@pytest.mark.slow
 def test_base_has_the_papers_number_of_training_sequences():
     from book.lab.dna.fasta import Gene
     from book.lab.dna.simulate import CLASSES

@@ -31,6 +31,7 @@ def test_bundled_files_have_their_digests_and_weigh_less_than_5_megabytes(bundle
     assert sum(map(len, files.values())) < 5e6
 
 
+@pytest.mark.slow
 def test_the_bundled_model_has_the_losses_of_its_card(bundled, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a pickle was loaded")
