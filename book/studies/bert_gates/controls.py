@@ -139,22 +139,9 @@ def hold_volume(maps: Attention, taken: Attention) -> Attention:
     return torch.where((share > EMPTY) & (share < 1 - EMPTY), held, maps)
 
 
-@torch.no_grad()
-def columns_of(network: torch.nn.Module, tokenizer, texts: list[str], *, typed: bool) -> tuple[float, float]:
-    """Return the share of the attention on columns and the share of maps with a pattern, with or without the type."""
-    types = network.embeddings.token_type_embeddings.weight
-    kept = types.clone()
-    types.mul_(typed)
-    found = []
-    for text in texts:
-        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST_OF_MAPS)
-        layers = load(network).plain_layers()
-        found += [read_layer(x, layer, layer.b_Q) for x, layer in zip(states, layers)]
-    types.copy_(kept)
-    return (
-        float(np.mean([layer["gates"][DIRECTIONAL] for layer in found])),
-        float(np.mean([layer["patterned"] for layer in found])),
-    )
+def rows_of(network: torch.nn.Module, tokenizer, texts: list[str]) -> list[Tensor]:
+    """Return what every layer reads of each text, ``(layer, row, channel)``."""
+    return [extraction.hidden_states(network, tokenizer, [text], LONGEST_OF_MAPS)[0] for text in texts]
 
 
 def rms_lengths(layer: AttentionLayer, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -190,6 +177,17 @@ def read_maps(network: torch.nn.Module, rows: list[Tensor], due: list[tuple[Tens
     }
 
 
+@torch.no_grad()
+def columns_of(network: torch.nn.Module, tokenizer, texts: list[str], *, typed: bool) -> tuple[float, float]:
+    """Return the share of the attention on columns and the share of maps with a pattern, with or without the type."""
+    types = network.embeddings.token_type_embeddings.weight
+    kept = types.clone()
+    types.mul_(typed)
+    found = read_maps(network, rows_of(network, tokenizer, texts))
+    types.copy_(kept)
+    return float(found["columns"]), float(found["patterned"])
+
+
 def try_objections(device: torch.device) -> Result:
     """Return columns and patterns ``(seed, with and without the type)``, and by document how far the sentence turns.
 
@@ -199,18 +197,14 @@ def try_objections(device: torch.device) -> Result:
     tokenizer = pretrained.tokenizer(checkpoint)
     trained = pretrained.load(checkpoint, device=device)
     texts, found, as_long = [document.text for document in load_documents(each=EACH)], [], []
-
-    def rows_of(network: torch.nn.Module) -> list[Tensor]:
-        return [extraction.hidden_states(network, tokenizer, [text], LONGEST_OF_MAPS)[0] for text in texts]
-
-    rows = rows_of(trained)
+    rows = rows_of(trained, tokenizer, texts)
     due = [rms_lengths(layer, [x[n] for x in rows]) for n, layer in enumerate(load(trained).plain_layers())]
     own = read_maps(trained, rows)["entropy"]
     for control in make_controls(
         trained, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
     ):
         found.append([columns_of(control.network, tokenizer, texts, typed=typed) for typed in TYPES])
-        as_long.append(read_maps(control.network, rows_of(control.network), due))
+        as_long.append(read_maps(control.network, rows_of(control.network, tokenizer, texts), due))
     network = trained.double()
     layers, turned = load(network).encoder_layers(), []
     for document in load_documents():
@@ -369,7 +363,7 @@ EXPERIMENTS = {
         "MiniLM's; MiniLM's sink as one setting per head",
         try_objections,
         models=("minilm",),
-        minutes=2,
+        minutes=4,
         seed=0,
     )
 }

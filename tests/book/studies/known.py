@@ -1,11 +1,15 @@
 """Small inputs whose answers are known by hand: a record of given arrays, layers of simple weights."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import torch
+from transformers import BertConfig, BertModel
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.models import checkpoints, pretrained
+from analysis.models.checkpoints import Checkpoint
 
 
 class Known(SimpleNamespace):
@@ -44,3 +48,18 @@ def plain(model: int, heads: int = 1, *, causal: bool = False, **given: torch.Te
 def no_norm(model: int, eps: float = 0.0) -> Norm:
     """Return a LayerNorm without gain or bias of its own."""
     return Norm(torch.ones(model).double(), torch.zeros(model).double(), eps)
+
+
+def save_bert(path: Path, *, noise: float, sharper: float = 1, **settings: int) -> Checkpoint:
+    """Save a BERT of two layers with MiniLM's words, its parameters moved at random, its queries made longer."""
+    config = BertConfig(num_hidden_layers=2, **settings)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        model = BertModel(config)
+        for parameter in model.parameters():
+            parameter.add_(noise * torch.randn_like(parameter))
+        for layer in model.encoder.layer:
+            layer.attention.self.query.weight.mul_(sharper)
+        model.save_pretrained(path)
+    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
+    return checkpoints.find(str(path))

@@ -43,7 +43,7 @@ def test_the_type_is_taken_away_and_put_back(monkeypatch):
         seen.append(float(types.abs().max()))
         scores = np.zeros(12)
         scores[DIRECTIONAL] = len(seen)
-        return {"gates": scores, "patterned": np.array(0.5)}
+        return {"gates": scores, "patterned": np.array(0.5), "entropy": np.array(0.5)}
 
     monkeypatch.setattr(controls, "read_layer", read)
     columns, patterned = controls.columns_of(network, pretrained.tokenizer(find("minilm")), ["A text."], typed=False)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
-from transformers import BertConfig, BertModel
 
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
@@ -19,6 +18,7 @@ from book.studies.one_score_four_parts import parts
 from book.studies.semi_bias import experiments as semi_bias
 from book.studies.semi_bias import first_layer, locality
 from tests.analysis.tiny import random_layer
+from tests.book.studies.known import save_bert
 
 CPU = torch.device("cpu")
 LAYERS, HEADS, CHANNEL = 2, 3, 8
@@ -29,21 +29,8 @@ TEXTS = ("A few words.", "The cat sat on the mat and looked at the other cat.")
 def tiny(tmp_path_factory):
     """A BERT of two layers and three heads, all parameters random, with MiniLM's words."""
     path = tmp_path_factory.mktemp("bert") / "tiny"
-    config = BertConfig(
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        hidden_size=HEADS * CHANNEL,
-        intermediate_size=48,
-        max_position_embeddings=48,
-    )
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(0)
-        model = BertModel(config)
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-        model.save_pretrained(path)
-    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
-    return checkpoints.find(str(path))
+    shape = {"num_attention_heads": HEADS, "hidden_size": HEADS * CHANNEL, "intermediate_size": 48}
+    return save_bert(path, noise=0.2, max_position_embeddings=48, **shape)
 
 
 @pytest.fixture

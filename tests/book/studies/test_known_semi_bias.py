@@ -353,6 +353,8 @@ def test_tokens_are_counted_per_million_and_those_that_never_occur(monkeypatch):
     found = experiments.count_tokens("cpu")
     assert found.arrays["per_million"].tolist() == [250_000, 0, 750_000, 0, 0]
     assert (found.values["tokens"].value, found.values["never"].value) == (4, 3)
+    assert (found.values["tokens"].tolerance, found.values["never"].tolerance) == (pytest.approx(0.4), 100)
+    assert (found.values["never"].n, found.tolerances) == (5, {"per_million": 2000})
 
 
 def test_the_factors_of_scores_that_have_few_axes_are_the_scores(monkeypatch):

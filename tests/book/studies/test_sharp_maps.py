@@ -307,13 +307,13 @@ def test_columns_are_the_mean_over_all_layers_of_all_texts(monkeypatch):
         read.append((x, layer.b_Q, lent, types.sum().item()))
         shares = np.zeros(len(GATES))
         shares[controls.DIRECTIONAL] = len(read)
-        return {"gates": shares, "patterned": np.array(len(read) / 2)}
+        return {"gates": shares, "patterned": np.array(len(read) / 2), "entropy": np.array(0.5)}
 
     monkeypatch.setattr(controls.extraction, "hidden_states", hidden_states)
     monkeypatch.setattr(controls, "read_layer", read_layer)
     assert controls.columns_of(network, None, ["a", "b"], typed=True) == (2.5, 1.25)
     assert asked == [(["a"], 128), (["b"], 128)]
-    assert read == [("x0", 0, 0, 2), ("x1", 1, 1, 2)] * 2
+    assert read == [("x0", 0, 0, 2)] * 2 + [("x1", 1, 1, 2)] * 2
 
 
 def test_numbers_of_the_objections_are_means_over_seeds_and_over_documents(monkeypatch):

@@ -231,17 +231,6 @@ def test_a_model_of_a_reader_may_have_its_largest_weight_on_other_keys():
 # ---- tolerances of what is recorded
 
 
-def test_tokens_are_counted_within_a_tenth_of_them(monkeypatch):
-    counted = SimpleNamespace(ids=[0, 2, 2, 2])
-    tokenizer = SimpleNamespace(backend_tokenizer=SimpleNamespace(encode=lambda _: counted))
-    monkeypatch.setattr(experiments.pretrained, "tokenizer", lambda _: tokenizer)
-    monkeypatch.setattr(experiments.texts, "corpus", lambda: "")
-    monkeypatch.setattr(experiments, "load", lambda _: SimpleNamespace(tokens=range(5)))
-    found = experiments.count_tokens("cpu")
-    assert (found.values["tokens"].tolerance, found.values["never"].tolerance) == (pytest.approx(0.4), 100)
-    assert (found.values["never"].n, found.tolerances) == (5, {"per_million": 2000})
-
-
 def test_seeds_are_held_to_wide_tolerances_and_their_controls_to_narrow_ones(monkeypatch):
     """Two heads of one layer: on another machine a training drifts away, and a drawn control does not."""
     trace = {name: np.zeros((2, 1, 2)) for name in experiments.KEPT} | {"step": np.array([0, 8])}

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
 
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
 from book.studies.bert_gates import sink
+from tests.book.studies.known import save_bert
 
 CPU = torch.device("cpu")
 HEADS, CHANNEL, LONGEST = 2, 6, 9
@@ -27,23 +27,8 @@ WEIGHTS = {
 def tiny(tmp_path_factory):
     """A BERT of two layers with sharp random maps and MiniLM's words."""
     path = tmp_path_factory.mktemp("bert") / "sharp"
-    config = BertConfig(
-        num_hidden_layers=2,
-        num_attention_heads=HEADS,
-        hidden_size=HEADS * CHANNEL,
-        intermediate_size=24,
-        max_position_embeddings=32,
-    )
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(0)
-        model = BertModel(config)
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-        for layer in model.encoder.layer:
-            layer.attention.self.query.weight.mul_(4)
-        model.save_pretrained(path)
-    pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(path)
-    return checkpoints.find(str(path))
+    shape = {"num_attention_heads": HEADS, "hidden_size": HEADS * CHANNEL, "intermediate_size": 24}
+    return save_bert(path, noise=0.3, sharper=4, max_position_embeddings=32, **shape)
 
 
 @pytest.fixture
