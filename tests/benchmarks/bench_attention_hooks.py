@@ -10,20 +10,20 @@ from tests.benchmarks.machine import Race
 LAYERS = 2
 
 
-def test_statistics_cost_little_beside_the_forward_pass(promises):
+def test_statistics_cost_little_beside_the_forward_pass(at_most):
     """A pass that takes all statistics takes little longer, and its output is the same."""
     seconds, gap = cost.whole_model(1, 3)
     assert gap <= 1e-4
-    promises.at_most("streaming statistics: forward pass with / without", Race(seconds).ratio("streamed", "plain"))
+    at_most("streaming statistics: forward pass with / without", Race(seconds).ratio("streamed", "plain"))
 
 
-def test_statistics_of_stored_maps_cost_more(promises):
+def test_statistics_of_stored_maps_cost_more(at_least):
     """What streaming adds to an attention call is a small part of taking the same statistics from stored maps."""
     seconds, gap = cost.one_layer(5)
     assert gap <= 1e-6  # from float64
     for way in ("vectorised", "naive"):
         ratio = min(seconds[way]) / min(seconds["extra"])
-        promises.at_least(f"streaming statistics: {way} over stored maps / added by streaming", ratio)
+        at_least(f"streaming statistics: {way} over stored maps / added by streaming", ratio)
 
 
 def test_statistics_hold_no_maps(say):

@@ -12,12 +12,10 @@ from tests.benchmarks.machine import race
 SMALL, LARGE, LARGEST = 256, 1024, 2048
 
 
-def test_reading_a_map_is_linear_in_its_cells(say, promises):
+def test_reading_a_map_is_linear_in_its_cells(say, at_most):
     found = race({n: partial(gates.read_gates, cost.a_map(n)) for n in (SMALL, LARGE)})
     say(f"gates of a map of {LARGE:,} positions: {1e3 * found.least(LARGE):.0f} ms")
-    promises.at_most(
-        f"gates: time per cell, {LARGE:,} / {SMALL} positions", found.ratio(LARGE, SMALL) / (LARGE / SMALL) ** 2
-    )
+    at_most(f"gates: time per cell, {LARGE:,} / {SMALL} positions", found.ratio(LARGE, SMALL) / (LARGE / SMALL) ** 2)
 
 
 def test_reading_a_map_takes_memory_for_few_maps():

@@ -13,8 +13,8 @@ def seconds(names):
     return fresh_interpreter(code)
 
 
-def test_the_import_is_that_of_torch(say, promises):
+def test_the_import_is_that_of_torch(say, at_most):
     """It takes less than half as much again as torch."""
     found = take_turns({"ours": partial(seconds, MODULES), "torch": partial(seconds, "torch")}, rounds=3)
     say(f"import of {MODULES}: {found.least('ours'):.2f} s; torch alone {found.least('torch'):.2f} s")
-    promises.at_most("import: the mathematics / torch alone", found.ratio("ours", "torch"))
+    at_most("import: the mathematics / torch alone", found.ratio("ours", "torch"))

@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_one_layer_costs_one_layer(folder, say, promises):
+def test_one_layer_costs_one_layer(folder, say, at_least):
     """It takes a small part of the time that transformers takes to load the model, its import aside."""
     from transformers import GPT2Model
     from transformers.utils import logging
@@ -60,7 +60,7 @@ def test_one_layer_costs_one_layer(folder, say, promises):
         f"layer-1 attention and positions out of 548 MB: {1e3 * found.least('layer'):.1f} ms, {over_limit:.0f} times "
         f"this machine's limit ({found.machine()}); the model by transformers {1e3 * found.least('model'):.0f} ms"
     )
-    promises.at_least("one layer out of a file: the model by transformers / ours", found.ratio("model", "layer"))
+    at_least("one layer out of a file: the model by transformers / ours", found.ratio("model", "layer"))
 
 
 def test_one_layer_takes_the_memory_of_one_layer(folder, say):

@@ -40,17 +40,17 @@ def test_peers_agree_and_what_each_costs(capsys):
     assert measured["viewer", OURS]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
 
 
-def test_spectra_are_faster_than_those_of_transformer_lens(tmp_path, say, promises):
+def test_spectra_are_faster_than_those_of_transformer_lens(tmp_path, say, at_least):
     found = race("spectra", tmp_path / "out.npy")
     say(f"spectra in the peers' environment: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
-    promises.at_least("spectra of 144 heads: TransformerLens itself / ours", found.ratio(LENS, OURS))
+    at_least("spectra of 144 heads: TransformerLens itself / ours", found.ratio(LENS, OURS))
 
 
-def test_the_adapter_takes_little_longer_than_transformer_lens(tmp_path, say, promises):
+def test_the_adapter_takes_little_longer_than_transformer_lens(tmp_path, say, at_most):
     """The adapter checks what it reads and copies it; TransformerLens does neither."""
     found = race("families", tmp_path / "out.npy")
     say(f"heads of five models: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
-    promises.at_most("heads of five models: ours / TransformerLens", found.ratio(OURS, LENS))
+    at_most("heads of five models: ours / TransformerLens", found.ratio(OURS, LENS))
 
 
 def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, say):

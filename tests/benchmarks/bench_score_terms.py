@@ -15,7 +15,7 @@ def draw(*shape, seed=0):
 
 
 @pytest.mark.parametrize("rows", [1024, 50257])
-def test_the_semi_bias_never_computes_a_key(rows, say, promises):
+def test_the_semi_bias_never_computes_a_key(rows, say, at_least, at_most):
     """It takes a small part of the time of all keys, and a few times that of reading the table once."""
     weights = AttentionLayer(
         *(draw(HEADS, MODEL, CHANNEL, seed=i) for i in range(3)),
@@ -36,6 +36,6 @@ def test_the_semi_bias_never_computes_a_key(rows, say, promises):
         f"semi-bias of {HEADS} heads x {rows:,}: {1e3 * found.least('ours'):.2f} ms, {over_limit:.1f} times this "
         f"machine's limit ({found.machine()}); all keys first {1e3 * found.least('keys'):.1f} ms"
     )
-    promises.at_least(f"semi-bias of {rows:,} tokens: all keys first / ours", found.ratio("keys", "ours"))
+    at_least(f"semi-bias of {rows:,} tokens: all keys first / ours", found.ratio("keys", "ours"))
     if rows * MODEL * FLOAT > 2**26:  # more than a cache holds: then the limit is that of reading the table
-        promises.at_most(f"semi-bias of {rows:,} tokens: ours / the machine's limit", over_limit)
+        at_most(f"semi-bias of {rows:,} tokens: ours / the machine's limit", over_limit)

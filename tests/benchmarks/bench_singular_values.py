@@ -41,7 +41,7 @@ def dense_svd(A, B):
     return torch.linalg.svdvals(A[:DENSE] @ B[:DENSE].mT)[:, :64]
 
 
-def test_gram_matrices_are_exact_and_fast(factors, say, promises):
+def test_gram_matrices_are_exact_and_fast(factors, say, at_least):
     """They have six correct digits, which TransformerLens' way reaches in float64 only."""
     source, A, B = factors
     a, b = A[:PART], B[:PART]
@@ -76,4 +76,4 @@ def test_gram_matrices_are_exact_and_fast(factors, say, promises):
         ("QR", "QR"),
     ):
         ratio = found.ratio(way, "Gram matrices") * SCALE[way]
-        promises.at_least(f"spectra of 144 heads: {name} / Gram matrices", ratio)
+        at_least(f"spectra of 144 heads: {name} / Gram matrices", ratio)

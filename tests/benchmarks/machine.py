@@ -1,7 +1,7 @@
 """Ratios of times: what is compared takes turns on one thread, beside the limits of the machine.
 
 A shared machine is noisy and another machine is faster or slower, so nothing here asserts seconds: a benchmark asserts
-the ratio of two times of one run, and ``promises.json`` says which. Times are processor time.
+the ratio of two times of one run. Times are processor time.
 """
 
 import json
@@ -11,7 +11,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,12 +21,6 @@ READ = 2**26  # numbers: more than any cache holds
 SIDE = 1024  # of the square matrices whose product tells the rate of multiply-adds
 ROUNDS = 5
 SPELL = 0.05  # seconds that a call is repeated in its turn, so that a short one is not measured once
-BUSY = """
-into, out = bytearray(2**26), bytearray(2**26)
-print(flush=True)
-while True:
-    into[:] = out
-"""
 
 
 @dataclass(frozen=True)
@@ -89,17 +82,6 @@ def probes() -> dict[str, Callable]:
     """Return the two calls that tell how fast one thread reads a long vector and multiplies two matrices."""
     vector, matrix = torch.ones(READ), torch.ones(SIDE, SIDE)
     return {"read": vector.sum, "multiply": lambda: matrix @ matrix}
-
-
-@contextmanager
-def busy_process():
-    """Keep one process busy with copying more memory than a cache holds."""
-    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as child:
-        child.stdout.readline()  # it copies from now on
-        try:
-            yield
-        finally:
-            child.kill()
 
 
 def fresh_interpreter(code: str):
