@@ -1,7 +1,7 @@
 # Attention, Taken Apart. `make help` lists the targets; Python 3.11 or newer and make are all they need.
 
 # What make would read as a variable of its own is no value: what is left of it would be another.
-$(foreach name,VENV PEERS NEWEST MUTANTS PYTHON C MODEL TEXTS DEVICE OUT TIMES SAMPLE SEED,\
+$(foreach name,VENV PEERS NEWEST PYTHON C MODEL TEXTS DEVICE OUT SEEDS,\
   $(if $(filter command environment,$(firstword $(origin $(name)))),$(if $(findstring $$,$(value $(name))),\
   $(error $(name) holds a dollar sign, which make reads as a variable: give a value without it))))
 VENV ?= .venv
@@ -14,11 +14,9 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-to-test
 PEERS ?= .peers
 NEWEST ?= .newest
-MUTANTS ?= .mutants
-$(foreach name,VENV PEERS NEWEST MUTANTS,$(if $(filter-out 1,$(words $($(name))))$(filter / . ..,$($(name))),\
+$(foreach name,VENV PEERS NEWEST,$(if $(filter-out 1,$(words $($(name))))$(filter / . ..,$($(name))),\
   $(error $(name) must name one folder, without blanks, got '$($(name))')))
-SAMPLE ?= 5
-SEED ?= 2031
+SEEDS ?= 1 2 3
 
 # Inputs that may lie beside the checkout; set the variables to use others, or set them empty to use none.
 ifneq ($(wildcard ../shared/models),)
@@ -43,7 +41,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
 
 PAGES = $(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-.PHONY: help book test slow lint style types unit newest portable gpu check bench peers mutants chapter record costs paper serve clean
+.PHONY: help book test chapters slow lint style types unit newest portable gpu check bench peers chapter record costs paper serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -85,10 +83,12 @@ book: $(READY)  ## execute what is out of date and build the HTML in _build/html
 	$(PY) -m book build
 
 # One process makes the pages; so that no core is idle, the unit tests run beside it.
-test: lint  ## the checks of every day: lint, the chapters against their records, unit tests, the built pages
-	$(PY) -m book build --compare
+test: lint chapters  ## the checks of every day: lint, the chapters against their records, unit tests, the built pages
 	@$(MAKE) --no-print-directory -j 2 book unit
 	$(PAGES) -m "not slow"
+
+chapters: $(READY)  ## hold the chapters to their records; where OTHER_MACHINE is set, nothing of it is stored
+	$(PY) -m book build --compare
 
 slow: $(TESTED) book  ## the checks that take longer: whole reports, trainings, other processes, each cell of a story alone
 	$(UNIT) -m slow
@@ -117,8 +117,11 @@ $(NEWEST)/.ready: pyproject.toml
 	$(call install,$(NEWEST),--upgrade -e ".[dev]")
 	@touch $@
 
-portable: $(READY)  ## execute the chapters as other machines would, about 15 minutes; or one or some: C="notation peers"
-	$(PY) -m tools.portable $$C
+portable: $(TESTED)  ## the chapters and unit tests as SEEDS="1 2 3" of other machines (tools/other_machine.py), and elsewhere
+	for seed in $(SEEDS); do OTHER_MACHINE=$$seed $(MAKE) --no-print-directory chapters unit || exit 1; done
+	OTHER_MACHINE=0 OMP_NUM_THREADS=4 LC_ALL=C TZ=EAST-14 $(MAKE) --no-print-directory chapters
+	OTHER_MACHINE=0 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 \
+	  $(MAKE) --no-print-directory chapters
 
 gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
@@ -129,26 +132,15 @@ gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against t
 check: $(READY)  ## recompute the records whose inputs are present
 	$(PY) -m book check
 
-bench: $(TESTED)  ## measure speed and memory beside other ways and the peers; TIMES=10 measures anew what is promised
+bench: $(TESTED)  ## measure speed and memory beside other ways and the peers
 	@$(MAKE) --no-print-directory peers || echo "The peers could not be installed (no network?): the comparison is left out."
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q --confcutdir=tests -p no:nbval -p no:anyio tests/benchmarks \
-	  $(if $(TIMES),--times $(TIMES))
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q --confcutdir=tests -p no:nbval -p no:anyio tests/benchmarks
 
 peers: $(PEERS)/.ready  ## put the packages that bench compares with into an environment of their own, .peers
 
 $(PEERS)/.ready: requirements-peers.txt
 	$(call environment,$(PEERS))
 	$(call install,$(PEERS),-r requirements-peers.txt)
-	@touch $@
-
-mutants: $(TESTED) $(MUTANTS)/.ready  ## change the code in small ways and see whether a test notices: SAMPLE=5 SEED=2031
-	for sample in mathematics studies; do \
-	  $(MUTANTS)/bin/python -m tools.mutation.plan $$sample $(SAMPLE) $(SEED) > $(MUTANTS)/$$sample.json && \
-	  $(PY) -m tools.mutation.run $(MUTANTS)/$$sample.json || exit 1; done
-
-$(MUTANTS)/.ready: tools/mutation/requirements.txt
-	$(call environment,$(MUTANTS))
-	$(call install,$(MUTANTS),-r tools/mutation/requirements.txt)
 	@touch $@
 
 # The shell reads these variables itself, since make exports them; so a value may hold quotes and blanks.

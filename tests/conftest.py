@@ -6,13 +6,11 @@ import hypothesis
 import jaxtyping
 import pytest
 import threadpoolctl
-from hypothesis import Phase
+
+from tools import other_machine
 
 hypothesis.settings.register_profile("book", deadline=None)  # a busy machine is no failure
-hypothesis.settings.register_profile(
-    "mutants", deadline=None, database=None, derandomize=True, phases=(Phase.explicit, Phase.generate)
-)  # no time for the smallest example
-hypothesis.settings.load_profile("mutants" if os.environ.get("MUTANTS") else "book")
+hypothesis.settings.load_profile("book")
 jaxtyping.install_import_hook(["analysis", "book.lab"], "beartype.beartype")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # no test depends on the cores, and two workers share them
 threadpoolctl.threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))  # of what a plugin imported before this file
@@ -45,3 +43,6 @@ def variant_folder(tmp_path_factory, variant_data):
     out = tmp_path_factory.mktemp("classifier")
     dna_classifier.train(recipe, out, data=variant_data, probe_at=(0, 40))
     return out
+
+
+other_machine.enter()

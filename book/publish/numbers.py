@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from book.publish import recorded
 
 MEASURED = "BOOK_MEASURED"  # the file that an execution of the book leaves its measurement in, for the tests of claims
-DIGITS = 3
+DIGITS = 6  # more than any page prints, so that no printed digit is rounded twice
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Numbers:
 def named_numbers(measured: Any, prefix: str | None = None) -> Iterator[tuple[str, int | float | str]]:
     """Yield the glued name and the value of every number and text of a measurement.
 
-    A float keeps three significant digits, so that it is the same on every machine.
+    A float keeps six significant digits; the page's format rounds it.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def named_numbers(measured: Any, prefix: str | None = None) -> Iterator[tuple[st
     ...     ratio_50: float
     ...     heads: int
     >>> dict(named_numbers(Rise(2.0 / 3, 12)))
-    {'sb-ratio-50': 0.667, 'sb-heads': 12}
+    {'sb-ratio-50': 0.666667, 'sb-heads': 12}
     """
     for _, name, value in _walk(measured, prefix):
         yield name, rounded(value)
@@ -57,12 +57,12 @@ def _walk(measured: Any, prefix: str | None = None) -> Iterator[tuple[Field, str
 
 
 def rounded(value: int | float | str) -> int | float | str:
-    """Round a float to three significant digits; leave everything else as it is.
+    """Round a float to six significant digits; leave everything else as it is.
 
     Examples
     --------
-    >>> rounded(1234.5), rounded(7), rounded("none")
-    (1230.0, 7, 'none')
+    >>> rounded(1234.5678), rounded(7), rounded("none")
+    (1234.57, 7, 'none')
     """
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
 

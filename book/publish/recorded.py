@@ -1,16 +1,16 @@
 """The record of a chapter, ``tests/recorded/<chapter>.json``: what it showed, and when an execution agrees with it.
 
 The numbers that the page's text shows stand there by name, a line each, and what the cells printed, a line an output.
-A run agrees with the record on every machine and device by one rule: a number may differ by one unit of the last digit
-that the page prints, or by a thousandth of itself; a count and a word may not differ. A rounding error has no digit
-that another machine would find again, so it is refused.
+A run agrees with the record on every machine and device by one rule, :func:`agree`. A count and a word may not differ,
+unless the cell's tags mark its counts as counts over a threshold. A rounding error has no digit that another machine
+would find again, so it is not recorded.
 """
 
 import ast
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from analysis.core.files import write_atomically
@@ -19,6 +19,8 @@ NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?( ?%)?")
 GLUE = re.compile(r"\{glue:text\}`([\w-]+)(?::([^`]*))?`")
 BORROWED = re.compile(r"\{number\}`([\w-]+)/([\w-]+)(?::([^`]*))?`")  # by a story, of the evidence page of that name
 SHARE = 1e-3  # of itself, by which a number may differ
+ROUNDING = {"float32": 1e-6, "float64": 1e-13}  # of the largest number of the cell, by which one may differ
+COUNTED = 2e-2  # of itself, by which a count over a threshold may differ, and by one
 NOISE = 1e-9  # of the scale it belongs to: what is smaller is rounding error, and shown as a bound
 SLACK = 1.001  # so that a difference of just one unit is one unit in floating point, too
 
@@ -68,6 +70,20 @@ def _unit(number: re.Match) -> float:
     return 10.0 ** (int(number[2] or 0) - len(number[1] or ""))
 
 
+def agree(found: float, recorded: float, unit: float, floor: float = 0.0) -> bool:
+    """Say whether two machines may find these two values of one quantity.
+
+    They may where the two differ by at most a unit of the last digit that is printed, by a thousandth, or by
+    ``floor``, which is rounding for the dtype and the scale of the cell.
+
+    Examples
+    --------
+    >>> agree(2.36, 2.35, unit=0.01), agree(2.37, 2.35, unit=0.01), agree(4.8e-7, 3.9e-7, unit=1e-8, floor=1e-6)
+    (True, False, True)
+    """
+    return found == recorded or abs(found - recorded) <= max(SLACK * unit, SHARE * abs(recorded), floor)
+
+
 def same(found: object, recorded: object, specs: set[str]) -> bool:
     """Say whether a glued value may stand for the recorded one on a page that prints it by ``specs``.
 
@@ -83,7 +99,7 @@ def same(found: object, recorded: object, specs: set[str]) -> bool:
     if not isinstance(found, float):
         return found == recorded
     unit = min((printed_unit(recorded, spec) for spec in specs or {""}), default=0.0)
-    return found == recorded or abs(found - recorded) <= max(SLACK * unit, SHARE * abs(recorded))
+    return agree(found, recorded, unit)
 
 
 def differences(found: Mapping, recorded: Mapping, shown: Mapping[str, set[str]]) -> list[str]:
@@ -97,24 +113,44 @@ def differences(found: Mapping, recorded: Mapping, shown: Mapping[str, set[str]]
     ]
 
 
-def settle(text: str, recorded: str) -> str:
-    """Return the text with those of its numbers as recorded that another machine may have made otherwise."""
+def settle(text: str, recorded: str, tags: Collection[str] = (), scale: float = 0.0) -> str:
+    """Return the text with those of its numbers as recorded that another machine may have made otherwise.
+
+    Of a cell's ``tags`` two count: ``float64`` says in what its numbers are computed, if not in float32, and
+    ``counts-over-a-threshold`` that its whole numbers are such. ``scale`` is :func:`largest` of the cell.
+
+    Examples
+    --------
+    >>> settle("gap 4.8e-07 of 1.5, rank 4", "gap 3.9e-07 of 1.5, rank 3", scale=1.5)
+    'gap 3.9e-07 of 1.5, rank 4'
+    """
     numbers, targets = list(NUMBER.finditer(text)), list(NUMBER.finditer(recorded))
     if NUMBER.sub("#", text) != NUMBER.sub("#", recorded):
         return text
+    floor = scale * ROUNDING["float64" if "float64" in tags else "float32"]
     pieces, at = [], 0
     for mine, theirs in zip(numbers, targets, strict=True):
-        pieces += [text[at : mine.start()], theirs[0] if _near(mine, theirs) else mine[0]]
+        number, target = (float(n[0].rstrip(" %")) for n in (mine, theirs))
+        if any(theirs.groups()):
+            near = bool(mine[3]) == bool(theirs[3]) and agree(number, target, _unit(theirs), floor)
+        else:
+            near = "counts-over-a-threshold" in tags and abs(number - target) <= max(1, COUNTED * abs(target))
+        pieces += [text[at : mine.start()], theirs[0] if near else mine[0]]
         at = mine.end()
     return "".join([*pieces, text[at:]])
 
 
-def _near(mine: re.Match, recorded: re.Match) -> bool:
-    """Say whether a printed number may stand for the recorded one; a whole one is a count unless it is a per cent."""
-    if not any(recorded.groups()) or bool(mine[3]) != bool(recorded[3]):
-        return False
-    number, target = (float(n[0].rstrip(" %")) for n in (mine, recorded))
-    return abs(number - target) <= max(SLACK * _unit(recorded), SHARE * abs(target))
+def largest(texts: Iterable[str]) -> float:
+    """Return the size of the largest number of the texts that is no count; 0 if there is none.
+
+    Examples
+    --------
+    >>> largest(["12 heads, off by -0.5 and 1e-7", "0.7 %"])
+    0.7
+    """
+    return max(
+        (abs(float(n[0].rstrip(" %"))) for text in texts for n in NUMBER.finditer(text) if n[1] or n[2]), default=0.0
+    )
 
 
 def noise(text: str, scale: float = 1.0) -> list[str]:
@@ -173,6 +209,6 @@ def _entry(cell: dict, past: list[dict]) -> str:
     texts = [json.dumps(out, ensure_ascii=False) for out in cell["outputs"]]
     if len(texts) == len(past):
         old = [json.dumps(out, ensure_ascii=False) for out in past]
-        texts = [settle(text, other) for text, other in zip(texts, old, strict=True)]
+        texts = [settle(text, other, scale=largest(old)) for text, other in zip(texts, old, strict=True)]
     outputs = ",".join(f"\n  {text}" for text in texts)
     return f'{{"source": {json.dumps(cell["source"], ensure_ascii=False)}, "outputs": [{outputs}]}}'

@@ -99,7 +99,8 @@ def test_the_sign_of_a_part_is_noticed_in_every_head(part, tmp_path, monkeypatch
 def test_nothing_is_found_where_nothing_is_changed(model_type, dtype, tmp_path):
     for stack in certified(tmp_path, model_type, dtype):
         assert stack.failures() == []
-        assert stack.largest().max() > 0
+        assert stack.largest().isfinite().all()
+        assert stack.largest().numel() > 0
 
 
 def test_the_second_text_gets_drawn_rows_and_the_first_is_left_as_it_is(tmp_path):

@@ -126,7 +126,7 @@ def test_a_folder_that_holds_something_else_is_no_place_for_an_environment(make,
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("name", ["VENV", "PEERS", "MUTANTS"])
+@pytest.mark.parametrize("name", ["VENV", "PEERS", "NEWEST"])
 @pytest.mark.parametrize("value", ["", "/", ".", "my folder"])
 def test_an_environment_has_one_folder_of_its_own(make, name, value):
     status, output, calls = make("book", f"{name}={value}")
@@ -151,11 +151,6 @@ def test_values_reach_the_command_as_they_were_typed(make):
 def test_a_chapter_without_other_inputs_is_executed_in_the_book(make):
     assert make("chapter", "C=gates")[2].endswith("-m book build --chapter gates\n")
     assert "Name the chapter" in make("chapter")[1]
-
-
-@pytest.mark.parametrize(("chapters", "named"), [([], ""), (["C=notation peers"], " notation peers")])
-def test_all_chapters_or_some_are_executed_as_other_machines_would(make, chapters, named):
-    assert make("portable", *chapters)[2].rstrip(" \n").endswith(f"-m tools.portable{named}")
 
 
 @pytest.mark.parametrize(
@@ -185,14 +180,14 @@ def test_pages_are_rendered_beside_the_unit_tests_and_tested_if_both_succeed(mak
 
 def test_the_book_does_not_read_what_make_installs():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    names = re.findall(r"^(?:VENV|PEERS|NEWEST|MUTANTS) \?= (\S+)$", makefile, re.MULTILINE)
+    names = re.findall(r"^(?:VENV|PEERS|NEWEST) \?= (\S+)$", makefile, re.MULTILINE)
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     excluded = Matcher(settings["exclude_patterns"])
-    assert len(names) == 4
+    assert len(names) == 3
     assert [name for name in names if not excluded(name)] == []
 
 
-@pytest.mark.parametrize("name", ["VENV", "C", "MODEL", "TEXTS", "DEVICE", "OUT", "PEERS", "SEED"])
+@pytest.mark.parametrize("name", ["VENV", "C", "MODEL", "TEXTS", "DEVICE", "OUT", "PEERS", "SEEDS"])
 @pytest.mark.parametrize("value", ["a$b", "$(HOME)", "$$x"])
 def test_a_dollar_sign_in_a_value_is_refused_since_make_would_read_another(make, name, value):
     for given, variables in (((f"{name}={value}",), {}), ((), {name: value})):
