@@ -181,7 +181,7 @@ class MystFile(IPyNbFile):
 class MystCell(IPyNbCell):
     """A code cell: executed or taken from the stored run, then compared with its record."""
 
-    ran = False
+    ran, found = False, ()
 
     def glued(self) -> dict[str, object]:
         """Return the values that the cell handed to the page and that count, by name."""

@@ -302,7 +302,7 @@ def gate_shares(attention: Float[Tensor, "query key"], *, causal: bool) -> dict[
     """Return the gates that have more than a tenth of a map, with their shares, the largest first."""
     scores = gates.read_gates(attention, causal=causal).scores.tolist()
     shares = {gate: share for gate, share in zip(gates.GATES, scores) if share > VISIBLE}
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+    return dict(sorted(shares.items(), key=lambda item: (-round(item[1], 2), item[0])))  # equal as printed: by name
 
 
 def coarse_map(attention: np.ndarray, most: int = POSITIONS) -> Map:
