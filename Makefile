@@ -41,7 +41,7 @@ UNIT = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --confcutdir=te
 
 PAGES = $(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
-.PHONY: help book test chapters slow lint style types unit newest portable gpu check bench peers chapter record costs paper serve clean
+.PHONY: help book test chapters slow lint style types unit newest portable gpu check bench peers chapter record paper serve clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -100,6 +100,7 @@ lint: $(TESTED)  ## check style, format, types, imports and words
 style: $(TESTED)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m tools.cells
 	$(PY) -m tools.vocabulary
 
 types: $(TESTED)
@@ -123,10 +124,10 @@ portable: $(TESTED)  ## the chapters and unit tests as SEEDS="1 2 3" of other ma
 	OTHER_MACHINE=0 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 \
 	  $(MAKE) --no-print-directory chapters
 
-gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records, what it costs
+gpu: $(TESTED)  ## where there is a GPU: its tests, each chapter on it against the record, the records
 	$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU on this machine")'
 	$(PY) -m pytest -q -m gpu tests/analysis tests/book/lab tests/book/publish tests/book/studies
-	$(PY) -m book build --device cuda --compare --costs
+	$(PY) -m book build --device cuda --compare
 	$(PY) -m book check --longest 3 --device cuda
 
 check: $(READY)  ## recompute the records whose inputs are present
@@ -153,9 +154,6 @@ chapter: $(READY)  ## execute one chapter anew: C=semi-bias; with another MODEL=
 record: $(READY)  ## accept a chapter's new outputs: make record C=semi-bias (then read the diff)
 	@test -n "$$C" || { echo "Name the chapter: make record C=semi-bias"; exit 1; }
 	$(PY) -m pytest -q --nbval --record "book/$$C.md"
-
-costs: $(READY)  ## execute every chapter anew, on DEVICE=, and write what each costs to book/costs.json
-	$(PY) -m book build --again --costs $${DEVICE:+--device "$$DEVICE"}
 
 paper: $(TESTED)  ## print the built book with headless Chromium: _build/paper/attention-taken-apart.pdf and .epub
 	$(PY) -m tools.paper _build/paper

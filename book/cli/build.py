@@ -5,7 +5,7 @@ from book.publish import build, execution
 
 def add_arguments(parser):
     """Take what to execute and what to hold it to."""
-    parser.add_argument("--compare", action="store_true", help="hold outputs to tests/recorded; render nothing")
+    parser.add_argument("--compare", action="store_true", help="hold outputs to book/recorded; render nothing")
     parser.add_argument("--again", action="store_true", help="execute chapters even if they are up to date")
     parser.add_argument(
         "--chapter",

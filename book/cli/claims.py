@@ -16,7 +16,7 @@ def add_arguments(parser):
         "--from",
         dest="folder",
         type=Path,
-        default=ledger.ROOT / "tests" / "recorded",
+        default=ledger.ROOT / "book" / "recorded",
         help="folder of chapters' recorded outputs",
     )
 

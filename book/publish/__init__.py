@@ -13,6 +13,7 @@ from book.publish.claims import (
 )
 from book.publish.experiments import live_or_record
 from book.publish.inputs import Inputs, choose_inputs
+from book.publish.judge import finding, glue, judge
 from book.publish.numbers import Numbers, glue_numbers
 from book.publish.stamp import stamp
 from book.publish.tables import table
@@ -25,8 +26,11 @@ __all__ = [
     "claim",
     "conditional",
     "corrected",
+    "finding",
+    "glue",
     "glue_numbers",
     "holds_on_a_stand_in",
+    "judge",
     "live_or_record",
     "not_reproduced",
     "not_testable",

@@ -106,7 +106,7 @@ def build(
     names
         Execute only these chapters, anew, and render nothing; empty for the whole book.
     compare
-        Hold the text outputs of all chapters to ``tests/recorded``, and render nothing.
+        Hold the text outputs of all chapters to ``book/recorded``, and render nothing.
     again
         Execute chapters even if they are up to date.
     measure

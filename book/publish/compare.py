@@ -1,7 +1,7 @@
 """pytest plugin: nbval on the book's MyST chapters.
 
 Each notebook of ``book`` and ``book/evidence`` is collected as an nbval notebook and executed in its own kernel. With
-``--nbval`` its text outputs and the numbers of its text are compared with ``tests/recorded/<page>.json`` (``--record``
+``--nbval`` its text outputs and the numbers of its text are compared with ``book/recorded/<page>.json`` (``--record``
 writes them), by the rule of :mod:`book.publish.recorded`. With ``--nbval-lax`` only errors count. Either way a
 chapter whose cells all ran is stored, and the book build renders that very run; a chapter whose stored run is up to
 date is not executed again (``--again`` forces it). With ``--book-device`` chapters are executed with that device as
@@ -29,7 +29,7 @@ OTHER_MACHINE = os.environ.get("OTHER_MACHINE")  # a seed for tools/other_machin
 def pytest_addoption(parser):
     """Add ``--record``, ``--again`` and ``--book-device``."""
     group = parser.getgroup("book")
-    group.addoption("--record", action="store_true", help="write tests/recorded from this run")
+    group.addoption("--record", action="store_true", help="write book/recorded from this run")
     group.addoption("--again", action="store_true", help="execute chapters even if their stored run is up to date")
     group.addoption("--book-device", default="", help="execute the chapters on this device; nothing is stored")
 
@@ -204,7 +204,7 @@ class MystCell(IPyNbCell):
         else:
             self.found = self.parent.stored[self.cell_num]["outputs"]
         held = self.options["check"] and not self.options["injected"]
-        if self.config.option.record and held and (errors := recorded.noise(json.dumps(printed(self.found)))):
+        if self.config.option.record and held and (errors := recorded.noise(json.dumps(self.found))):
             self.raise_cell_error(f"{errors[0]} is a rounding error, another one on another machine: print a bound")
         self.ran = True
         if self.config.option.nbval and not self.config.option.record:
@@ -212,7 +212,7 @@ class MystCell(IPyNbCell):
 
     def hold_to_record(self, held: bool) -> None:
         """Fail where the cell or what it shows is not what was recorded; name each number."""
-        record = f"tests/recorded/{self.parent.page}.json"
+        record = f"book/recorded/{self.parent.page}.json"
         remedy = f"read the difference, then run: python -m pytest --nbval --record book/{self.parent.page}.md"
         if self.options["unrecorded"]:
             self.raise_cell_error(f"The cell is not the one in {record}; {remedy}")

@@ -21,7 +21,7 @@ from book.publish import execution
 FILE = execution.ROOT / "book" / "costs.json"
 MIB = 2**20
 DEVICE = (
-    "(lambda i: (i.devices.describe(i.chosen_device()), i.devices.peak_memory(i.chosen_device())) if i "
+    "(lambda i: (i.devices.describe(i.chosen().device), i.devices.peak_memory(i.chosen().device)) if i "
     "else ('cpu', 0))(__import__('sys').modules.get('book.publish.inputs'))"
 )
 

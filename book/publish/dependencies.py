@@ -103,15 +103,17 @@ def experiments(root: Path) -> dict[str, Path]:
 
     An experiment is named after its place: ``semi_bias/gpt2.py`` is ``semi-bias-gpt2``, and what lies in ``shared``
     goes by the module's name alone. Of several in one module, each goes by its key: ``EXPERIMENTS["phi"]`` of a module
-    in ``rotary_bias`` is ``rotary-bias-phi``.
+    in ``rotary_bias`` is ``rotary-bias-phi``. A module of ``book/experiments`` is named after its file, such as
+    ``bert-similarity-ladder``, and where it has several, by its file and the key.
     """
-    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted((root / "book/studies").glob("*/*.py")))
+    paths = [*sorted((root / "book/studies").glob("*/*.py")), *sorted((root / "book/experiments").glob("*.py"))]
+    texts = ((path, path.read_text(encoding="utf-8")) for path in paths)
     defining = {path: text for path, text in texts if EXPERIMENT.search(text)}
     return dict(sorted((name, path) for path, text in defining.items() for name in _experiment_names(path, text)))
 
 
 def _experiment_names(path: Path, text: str) -> list[str]:
-    study = "" if path.parent.name == "shared" else f"{path.parent.name}-".replace("_", "-")
+    stem = path.stem.replace("_", "-")
     several = [
         ast.literal_eval(key)
         for node in ast.parse(text).body
@@ -120,7 +122,10 @@ def _experiment_names(path: Path, text: str) -> list[str]:
         for key in node.value.keys
         if key is not None
     ]
-    return [f"{study}{key}" for key in several or [path.stem.replace("_", "-")]]
+    if path.parent.name == "experiments":
+        return [f"{stem}-{key}" for key in several] or [stem]
+    study = "" if path.parent.name == "shared" else f"{path.parent.name}-".replace("_", "-")
+    return [f"{study}{key}" for key in several or [stem]]
 
 
 def dotted(path: Path, root: Path) -> str:

@@ -20,7 +20,7 @@ from book.publish.recorded import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
-RECORDED = ROOT / "tests" / "recorded"
+RECORDED = ROOT / "book" / "recorded"
 TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
 COMMON = ("*/bundled/**/*", "book/claims.yml", "requirements.txt")  # what every page may depend on
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them

@@ -29,7 +29,7 @@ def find(name: str) -> records.Experiment:
     if name not in modules():
         raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
     module = import_module(modules()[name])
-    key = name.removeprefix(f"{module.__name__.split('.')[2]}-".replace("_", "-"))
+    key = name.removeprefix(f"{module.__name__.split('.')[2]}-".replace("_", "-"))  # after the study, or the file
     found = module.EXPERIMENTS[key] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
     return replace(found, name=name, command=f"python -m book record {name}")
 

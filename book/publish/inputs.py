@@ -9,7 +9,7 @@ import torch
 from analysis.core import device as devices
 from analysis.models import pretrained
 
-_devices: list[torch.device] = []  # that this process has chosen inputs for, the last one last
+_chosen: list["Inputs"] = []  # by this process, the last one last
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def choose_inputs(
     where = devices.choose(device)
     if model != own:
         pretrained.check_choice(model, own, families, whole=whole)
-    _devices.append(where)
-    return Inputs(model, own, str(texts) if texts else None, where)
+    _chosen.append(Inputs(model, own, str(texts) if texts else None, where))
+    return _chosen[-1]
 
 
-def chosen_device() -> torch.device:
-    """Return the device of the inputs that were chosen last; before any were, the one that would be chosen."""
-    return _devices[-1] if _devices else devices.choose()
+def chosen() -> Inputs:
+    """Return the inputs that were chosen last; before any were, the book's own."""
+    return _chosen[-1] if _chosen else Inputs(device=devices.choose())

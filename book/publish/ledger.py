@@ -205,7 +205,7 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     return ledger
 
 
-def collect(folder: Path = ROOT / "tests" / "recorded") -> dict[str, Verdict]:
+def collect(folder: Path = ROOT / "book" / "recorded") -> dict[str, Verdict]:
     """Gather the verdicts among the chapters' text outputs (one JSON file a chapter).
 
     Raises

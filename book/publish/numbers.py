@@ -5,7 +5,7 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,8 +20,7 @@ class Numbers:
     """Base of what a study measures: fields that are numbers or text can be shown, all others are for figures.
 
     A field ``ratio_50`` of a class whose ``prefix`` is ``"sb"`` is shown by ``{glue:text}`sb-ratio-50```. Fields that
-    are dataclasses themselves are walked through; their own names are no part of a name. A number whose scale is not
-    about 1 says so: ``field(metadata={"scale": 1e-9})``.
+    are dataclasses themselves are walked through; their own names are no part of a name.
     """
 
     prefix: ClassVar[str] = ""
@@ -42,18 +41,18 @@ def named_numbers(measured: Any, prefix: str | None = None) -> Iterator[tuple[st
     >>> dict(named_numbers(Rise(2.0 / 3, 12)))
     {'sb-ratio-50': 0.666667, 'sb-heads': 12}
     """
-    for _, name, value in _walk(measured, prefix):
+    for name, value in _walk(measured, prefix):
         yield name, rounded(value)
 
 
-def _walk(measured: Any, prefix: str | None = None) -> Iterator[tuple[Field, str, int | float | str]]:
+def _walk(measured: Any, prefix: str | None = None) -> Iterator[tuple[str, int | float | str]]:
     prefix = getattr(measured, "prefix", "") if prefix is None else prefix
     for field in fields(measured):
         value = getattr(measured, field.name)
         if is_dataclass(value) and isinstance(value, Numbers):
             yield from _walk(value, value.prefix or prefix)
         elif isinstance(value, int | float | str) and not isinstance(value, bool):
-            yield field, "-".join(filter(None, (prefix, field.name.replace("_", "-")))), value
+            yield "-".join(filter(None, (prefix, field.name.replace("_", "-")))), value
 
 
 def rounded(value: int | float | str) -> int | float | str:
@@ -67,32 +66,13 @@ def rounded(value: int | float | str) -> int | float | str:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
 
 
-def refuse_noise(measured: Any, names: set[str]) -> None:
-    """Refuse a rounding error among the numbers that a page shows: another machine would show another.
-
-    Raises
-    ------
-    ValueError
-        If a float is below 1e-9 of its scale and not 0, or a text holds such a number; the message names it.
-    """
-    for field, name, value in _walk(measured):
-        scale = field.metadata.get("scale", 1.0)
-        small = isinstance(value, float) and 0 < abs(value) < recorded.NOISE * scale
-        printed = recorded.noise(value, scale) if isinstance(value, str) else [f"{value:.3g}"] if small else []
-        if printed and name in names:
-            raise ValueError(
-                f"{name} would show {printed[0]}, a rounding error that is another one on another machine; show a "
-                "bound, such as 'below 1e-12' (a number of a small scale says so in its field's metadata)"
-            )
-
-
 def glue_numbers(measured: Any) -> None:
     """Hand to a page every number and text of its study's measurement that the page shows.
 
     Raises
     ------
     ValueError
-        If two fields would have the same name, or a number to be shown is a rounding error.
+        If two fields would have the same name.
     """
     from myst_nb import glue
 
@@ -100,7 +80,6 @@ def glue_numbers(measured: Any) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two fields of {type(measured).__name__} would be glued as {twice[0]!r}")
     shown = set(recorded.shown(page_of(measured)))
-    refuse_noise(measured, shown)
     for name, value in named_numbers(measured):
         if name in shown:
             glue(name, value, display=False)

@@ -1,4 +1,4 @@
-"""The record of a chapter, ``tests/recorded/<chapter>.json``: what it showed, and when an execution agrees with it.
+"""The record of a chapter, ``book/recorded/<chapter>.json``: what it showed, and when an execution agrees with it.
 
 The numbers that the page's text shows stand there by name, a line each, and what the cells printed, a line an output.
 A run agrees with the record on every machine and device by one rule, :func:`agree`. A count and a word may not differ,
@@ -21,7 +21,7 @@ BORROWED = re.compile(r"\{number\}`([\w-]+)/([\w-]+)(?::([^`]*))?`")  # by a sto
 SHARE = 1e-3  # of itself, by which a number may differ
 ROUNDING = {"float32": 1e-6, "float64": 1e-13}  # of the largest number of the cell, by which one may differ
 COUNTED = 2e-2  # of itself, by which a count over a threshold may differ, and by one
-NOISE = 1e-9  # of the scale it belongs to: what is smaller is rounding error, and shown as a bound
+NOISE = 1e-9  # what is smaller is rounding error, and shown as a bound
 SLACK = 1.001  # so that a difference of just one unit is one unit in floating point, too
 
 
@@ -153,8 +153,8 @@ def largest(texts: Iterable[str]) -> float:
     )
 
 
-def noise(text: str, scale: float = 1.0) -> list[str]:
-    """Return the printed rounding errors: numbers below 1e-9 of a scale that are no bound, which is a power of ten.
+def noise(text: str) -> list[str]:
+    """Return the printed rounding errors: numbers below 1e-9 that are no bound, which is a power of ten.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def noise(text: str, scale: float = 1.0) -> list[str]:
     return [
         n[0]
         for n in NUMBER.finditer(text)
-        if n[2] and 0 < abs(float(n[0].rstrip(" %"))) < NOISE * scale and not re.match(r"-?10*[eE]", n[0])
+        if n[2] and 0 < abs(float(n[0].rstrip(" %"))) < NOISE and not re.match(r"-?10*[eE]", n[0])
     ]
 
 

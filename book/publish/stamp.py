@@ -10,7 +10,7 @@ import torch
 
 from analysis.core import device
 from analysis.models.checkpoints import Checkpoint
-from book.publish.inputs import chosen_device
+from book.publish.inputs import chosen
 
 
 def commit() -> str:
@@ -40,6 +40,6 @@ def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
     )
     labels = ", ".join(m.label() for m in models) or "no model"
     return (
-        f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen_device())}; {labels}; "
+        f"Executed with commit {commit()}; {versions}; {device.describe(where or chosen().device)}; {labels}; "
         f"{time.process_time():.0f} s of the processor."
     )

@@ -22,7 +22,7 @@ def drawn():
 
 
 def recorded(page: str) -> dict:
-    return json.loads((ROOT / "tests" / "recorded" / f"{page}.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / "book" / "recorded" / f"{page}.json").read_text(encoding="utf-8"))
 
 
 def words(drawing: str) -> list[str]:

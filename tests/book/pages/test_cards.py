@@ -18,7 +18,7 @@ def test_every_document_has_a_source_and_headlines():
 
 
 def test_one_headline_of_each_document_held_and_one_did_not():
-    verdicts = ledger.collect(ledger.ROOT / "tests" / "recorded")
+    verdicts = ledger.collect(ledger.ROOT / "book" / "recorded")
     headlines = [claim.id for claim in ledger.claims() if claim.headline]
     for letter in ledger.SOURCES:
         held = {verdicts[claim].outcome == "reproduced" for claim in headlines if claim[0] == letter}
@@ -35,7 +35,7 @@ def test_names_and_years_have_no_braces():
 def test_the_built_page_has_a_card_with_the_counts(html, letter):
     text = (html / "book" / "claims.html").read_text(encoding="utf-8")
     card = re.search(rf'\?document={letter}">(.*?)</a>', text, re.DOTALL)
-    verdicts = [v.outcome for v in ledger.collect(ledger.ROOT / "tests" / "recorded").values() if v.id[0] == letter]
+    verdicts = [v.outcome for v in ledger.collect(ledger.ROOT / "book" / "recorded").values() if v.id[0] == letter]
     assert card[1] == cards.counted(verdicts)
 
 

@@ -147,7 +147,7 @@ def test_what_was_executed_is_kept_with_the_digest_of_its_page(book, monkeypatch
 
 @pytest.mark.slow
 def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
-    record = json.loads((recorded / "tests" / "recorded" / "tiny.json").read_text())
+    record = json.loads((recorded / "book" / "recorded" / "tiny.json").read_text())
     _, printed, glued, exempt = record["cells"]
     assert printed["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "42\n"}]
     assert record["numbers"] == {"half": 5.384615384615385}
@@ -166,7 +166,7 @@ def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
     ids=["printed", "third digit", "another name", "one too many"],
 )
 def test_a_tampered_record_fails_and_the_number_is_named(book, old, new, named):
-    edit(book / "tests" / "recorded" / "tiny.json", old, new)
+    edit(book / "book" / "recorded" / "tiny.json", old, new)
     result = run(book, "--nbval")
     assert result.returncode == 1
     assert named in result.stdout
@@ -175,9 +175,9 @@ def test_a_tampered_record_fails_and_the_number_is_named(book, old, new, named):
 
 @pytest.mark.slow
 def test_a_record_that_differs_in_the_tenth_digit_or_by_one_unit_of_the_last_shown_passes(book):
-    edit(book / "tests" / "recorded" / "tiny.json", "5.384615384615385", "5.384615384")
+    edit(book / "book" / "recorded" / "tiny.json", "5.384615384615385", "5.384615384")
     assert run(book, "--nbval").returncode == 0
-    edit(book / "tests" / "recorded" / "tiny.json", "5.384615384", "5.379")
+    edit(book / "book" / "recorded" / "tiny.json", "5.384615384", "5.379")
     assert run(book, "--nbval").returncode == 0
 
 
@@ -190,10 +190,10 @@ def test_a_printed_rounding_error_is_not_recorded_and_where_another_machine_find
     edit(book / "book" / "tiny.md", "3.1e-16", "0.0")
     assert run(book, "--nbval", "--record").returncode == 0
     edit(book / "book" / "tiny.md", "0.0)", "float('3.1e-16'))")
-    edit(book / "tests" / "recorded" / "tiny.json", "0.0)", "float('3.1e-16'))")
+    edit(book / "book" / "recorded" / "tiny.json", "0.0)", "float('3.1e-16'))")
     assert run(book, "--nbval", "--again").returncode == 0
     edit(book / "book" / "tiny.md", "1.5", "1.8")
-    edit(book / "tests" / "recorded" / "tiny.json", "1.5,", "1.8,")
+    edit(book / "book" / "recorded" / "tiny.json", "1.5,", "1.8,")
     assert run(book, "--nbval", "--again").returncode == 1
 
 
@@ -242,7 +242,7 @@ def test_a_changed_cell_fails_until_it_is_recorded(book):
     edit(book / "book" / "tiny.md", "double(21))", "double(20 + 1))")
     result = run(book, "--nbval")
     assert result.returncode == 1
-    assert "not the one in tests/recorded/tiny.json" in result.stdout
+    assert "not the one in book/recorded/tiny.json" in result.stdout
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
 
 @pytest.mark.slow
 def test_without_comparison_another_digit_is_no_failure(book):
-    edit(book / "tests" / "recorded" / "tiny.json", "42", "43")
+    edit(book / "book" / "recorded" / "tiny.json", "42", "43")
     assert run(book, "--nbval-lax").returncode == 0
 
 
@@ -604,9 +604,9 @@ def test_two_executions_at_once_do_not_harm_each_other(book):
 @pytest.mark.slow
 def test_the_run_of_a_device_is_held_to_the_record_and_not_stored(book):
     before = executed(book).read_text()
-    edit(book / "tests" / "recorded" / "tiny.json", "5.384615384615385", "5.36")
+    edit(book / "book" / "recorded" / "tiny.json", "5.384615384615385", "5.36")
     assert run(book, "--nbval", "--book-device", "cpu").returncode == 1
-    edit(book / "tests" / "recorded" / "tiny.json", "5.36", "5.384")
+    edit(book / "book" / "recorded" / "tiny.json", "5.36", "5.384")
     assert run(book, "--nbval", "--book-device", "cpu").returncode == 0
     assert executed(book).read_text() == before
 

@@ -51,7 +51,7 @@ def test_the_device_is_chosen_by_name(name, monkeypatch):
 def test_the_stamp_and_the_costs_name_the_device_of_the_inputs_and_not_another_that_is_there(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "Some GPU")
-    monkeypatch.setattr(publish_inputs, "_devices", [])
+    monkeypatch.setattr(publish_inputs, "_chosen", [])
     assert "; Some GPU; " in stamp()
     choose_inputs(device="cpu")
     assert "; cpu; " in stamp()

@@ -1,7 +1,6 @@
 """The records of chapters: what is written, and which differences pass."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -119,49 +118,6 @@ def test_each_number_of_a_record_is_shown_by_its_page_and_none_is_noise(path):
     page = execution.pages()[execution.page_name(path, execution.RECORDED)]
     assert set(record["numbers"]) == set(recorded.shown(page))
     assert not recorded.noise(json.dumps([cell["outputs"] for cell in record["cells"]]))
-
-
-@dataclass(frozen=True)
-class Exactness(numbers.Numbers):
-    """What an imagined study measures."""
-
-    prefix = "rb"
-
-    kernel: float
-    said: str = "below 1e-12"
-    loss: float = field(default=1.0, metadata={"scale": 1e-12})
-
-
-@pytest.mark.parametrize(
-    ("measured", "named"),
-    [
-        (Exactness(3e-16), "rb-kernel would show 3e-16"),
-        (Exactness(-2.5e-10), "rb-kernel would show -2.5e-10"),
-        (Exactness(0.5, said="off by 3.1e-16"), "rb-said would show 3.1e-16"),
-        (Exactness(0.5, loss=1e-22), "rb-loss would show 1e-22"),
-    ],
-)
-def test_a_rounding_error_is_refused_where_it_would_be_shown(measured, named):
-    with pytest.raises(ValueError, match=named):
-        numbers.refuse_noise(measured, {"rb-kernel", "rb-said", "rb-loss"})
-    numbers.refuse_noise(measured, set())
-
-
-@pytest.mark.parametrize("measured", [Exactness(0.0), Exactness(2e-9), Exactness(1e-3, loss=3e-12)])
-def test_small_numbers_of_their_scale_are_no_rounding_errors(measured):
-    numbers.refuse_noise(measured, {"rb-kernel", "rb-said", "rb-loss"})
-
-
-def test_a_study_that_glues_a_rounding_error_is_refused_and_only_what_the_page_shows_is_glued(monkeypatch, tmp_path):
-    glued, page = {}, tmp_path / "page.md"
-    monkeypatch.setattr(numbers, "page_of", lambda measured: page)
-    monkeypatch.setattr("myst_nb.glue", lambda name, value, display: glued.update({name: value}))
-    page.write_text("It is {glue:text}`rb-loss:.1f`.")
-    numbers.glue_numbers(Exactness(3e-16))
-    assert glued == {"rb-loss": 1.0}
-    page.write_text("It is {glue:text}`rb-kernel:.1e`.")
-    with pytest.raises(ValueError, match="show a bound"):
-        numbers.glue_numbers(Exactness(3e-16))
 
 
 def test_the_page_of_a_measurement_is_that_of_its_study():

@@ -62,7 +62,7 @@ def parameters(request, tmp_path, monkeypatch):
     return {"MODEL": str(folder), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
 
 
-@pytest.mark.parametrize("chapter", ["bert-rank", "bert-similarity"])
+@pytest.mark.parametrize("chapter", ["bert-rank"])
 def test_runs_for_another_bert(chapter, parameters, capsys):
     notebook = read_myst_markdown_notebook((BOOK / f"{chapter}.md").read_text(encoding="utf-8"), path=f"{chapter}.md")
     variables, ran = {}, 0

@@ -1,0 +1,1 @@
+"""Long computations, one file a record: each defines ``EXPERIMENT``, or several in ``EXPERIMENTS``."""

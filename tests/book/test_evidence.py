@@ -1,0 +1,67 @@
+"""Every page of evidence that takes a BERT runs on another one, with three texts and with one."""
+
+import json
+import re
+import string
+
+import jaxtyping
+import pytest
+from IPython.utils.capture import capture_output
+from myst_nb.core.read import read_myst_markdown_notebook
+
+from book.publish import execution, ledger
+from tests.analysis import tiny
+
+PAGES = {name: path for name, path in execution.pages().items() if 'MODEL = "minilm"' in path.read_text("utf-8")}
+STUDY = re.compile(r"^from book\.studies import", re.MULTILINE)
+NEW = [name for name, path in PAGES.items() if not STUDY.search(path.read_text("utf-8"))]
+
+
+def write_bert(path, depth, heads):
+    """Write a random BERT with a tokenizer of letters."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = string.ascii_lowercase
+    words = [*special, *letters, *(f"##{letter}" for letter in letters), *string.digits, *".,;:"]
+    shape = {"hidden_size": 12 * heads, "num_hidden_layers": depth, "num_attention_heads": heads}
+    tiny.write_model(path, tiny.BERT | shape | {"vocab_size": len(words), "max_position_embeddings": 20})
+    (path / "vocab.txt").write_text("\n".join(words))
+    (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+
+
+@pytest.fixture(
+    params=[(1, 1, ["a cat. sat on 2 mats"]), (3, 2, ["one two", "three, four", "five; six 7"])],
+    ids=["one layer, head and text", "several"],
+)
+def parameters(request, tmp_path, monkeypatch):
+    """What an execution with a reader's model and texts injects after the cell of parameters."""
+    depth, heads, texts = request.param
+    (tmp_path / "my-bert").mkdir()
+    write_bert(tmp_path / "my-bert", depth, heads)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    (tmp_path / "texts.txt").write_text("\n\n".join(texts))
+    return {"MODEL": str(tmp_path / "my-bert"), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
+
+
+def run(page, parameters) -> str:
+    """Execute the cells of a page with other parameters; return what they print and display."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.display_formatter.active_types = ["text/plain"]
+    notebook = read_myst_markdown_notebook(page.read_text(encoding="utf-8"), path=page.name)
+    with capture_output() as captured:
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                shell.run_cell(cell.source).raise_error()
+                if "parameters" in cell.metadata.get("tags", []):
+                    shell.user_ns.update(parameters)
+    return captured.stdout + "".join(out.data.get("text/plain", "") for out in captured.outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEW)
+def test_a_page_runs_on_another_bert_and_says_of_each_claim_whether_it_holds_there(name, parameters):
+    shown = run(PAGES[name], parameters)
+    claims = [claim.id for claim in ledger.claims() if claim.chapter == name]
+    assert not [claim for claim in claims if not re.search(rf"{claim} (?:not here|{'|'.join(ledger.OUTCOMES)})", shown)]
+    assert "With the model my-bert and the texts of texts.txt" in shown
