@@ -107,7 +107,8 @@ class BadLedger(ValueError):
 class Claim:
     """One statement of a document, in our words.
 
-    ``chapter`` is the page that judges it, ``test`` how. ``shown`` names the labels of that page, separated by blanks,
+    ``quote`` is what the document says, verbatim. ``kind`` is ``definition`` for definitions, identities and arithmetic,
+    which are listed apart and not counted. ``chapter`` is the page that judges it. ``shown`` names the labels of that page, separated by blanks,
     that show what decides it. ``matters`` says what depends on it, where the verdict may surprise. ``headline`` is the
     claim in a sentence, where the first page names it.
     """
@@ -117,7 +118,8 @@ class Claim:
     place: str
     claim: str
     chapter: str
-    test: str = ""
+    quote: str = ""
+    kind: str = ""
     shown: str = ""
     matters: str = ""
     headline: str = ""
@@ -147,7 +149,7 @@ class Verdict:
     def _explained(self, claim: Claim) -> str:
         parts = [
             f"**{self.id} · {self.outcome}** · {place(claim)}",
-            f"*The document says:* {breakable(claim.claim)}",
+            f"*The document says:* {breakable(claim.claim)}" + (f" “{claim.quote}”" if claim.quote else ""),
             f"*We found:* {as_math(self.evidence)}",
         ]
         if claim.matters:
