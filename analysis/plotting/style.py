@@ -78,6 +78,7 @@ VERDICTS = {
     "corrected": "#8e5aa8",
     "conditional": "#e0a030",
     "holds on a stand-in": "#2b7a8c",
+    "fails on a stand-in": "#b8763a",
     "not reproduced": "#a11c33",
     "not testable": "#8a97a8",
     "open": "#e4e4e4",

@@ -13,7 +13,15 @@ from book.publish import ledger
 
 EMITTED = re.compile(rf"([A-Z]-\d+) · ({'|'.join(ledger.OUTCOMES)}) · ")
 SHOWN = "shown"  # the type of the references to what decides a claim
-ORDER = ("not reproduced", "corrected", "conditional", "not testable", "holds on a stand-in", "reproduced")
+ORDER = (
+    "not reproduced",
+    "fails on a stand-in",
+    "corrected",
+    "conditional",
+    "not testable",
+    "holds on a stand-in",
+    "reproduced",
+)
 """What may surprise comes first: what fails, what is misprinted, what holds in some cases only."""
 
 

@@ -21,7 +21,8 @@ MEANINGS = {
     "corrected": "The claim is true after a correction that the chapter states and tests.",
     "conditional": "The claim is true under a condition that the chapter states, and a case is shown where it fails.",
     "holds on a stand-in": "The claim holds on the nearest model, which is named; the document's own cannot be had.",
-    "not reproduced": "The computation contradicts the claim.",
+    "fails on a stand-in": "The claim fails on the nearest model, which is named; the document's own cannot be had.",
+    "not reproduced": "The computation contradicts the claim in the document's own setting.",
     "not testable": "What the test needs cannot be had; the nearest test is shown.",
 }
 OUTCOMES = tuple(MEANINGS)
