@@ -1,8 +1,7 @@
 """What else the book makes of the ledger: a figure of the counts, a filter for the table, a copy as JSON.
 
 ``claims-figure`` draws the verdicts by document; ``claims-filter`` puts a form above the table, which works without
-it as well; when the HTML is built, ``ledger.json``, its schema ``ledger.schema.json`` and a description of the whole
-for archives, ``ro-crate-metadata.json``, are written beside it.
+it as well; when the HTML is built, ``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
 """
 
 import base64
@@ -15,10 +14,9 @@ from docutils import nodes
 from analysis.core.files import write_json
 from book._ext.claims_table import OPEN, Ledger
 from book._ext.verdicts import ORDER
-from book.publish import crate, execution, ledger
+from book.publish import execution, ledger
 
 SCRIPT = "claims-filter.js"
-CITATION = Path(__file__).parents[2] / "CITATION.cff"
 DRAWN = "_build/.figures/fig-claims.svg"
 
 
@@ -116,7 +114,6 @@ def publish(app, error):
         out = Path(app.outdir)
         write_json(out / "ledger.json", ledger.publish(verdicts))
         write_json(out / "ledger.schema.json", ledger.SCHEMA)
-        write_json(out / crate.NAME, crate.describe(out, CITATION))
 
 
 def setup(app):
@@ -124,5 +121,5 @@ def setup(app):
     app.add_directive("claims-figure", Figure)
     app.add_directive("claims-filter", Filter)
     app.connect("html-page-context", add_script)
-    app.connect("build-finished", publish, priority=950)  # after the one page
+    app.connect("build-finished", publish)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

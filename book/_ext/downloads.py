@@ -16,7 +16,7 @@ import nbformat
 import numpy as np
 
 from analysis.plotting.figure_data import MIME, to_csv, to_json
-from book._ext import one_page, readable
+from book._ext import readable
 from book.publish import execution
 
 FOLDER = "_downloads"
@@ -126,8 +126,6 @@ def offer(app, pagename, templatename, context, doctree):
             links.append(link(f"{up}{FOLDER}/{name}", said))
     drawn = kept(Path(app.srcdir) / KEPT) | (figures(notebook) if notebook is not None else {})
     context["body"] = below_figures(context["body"], drawn, up, out)
-    if pagename == app.config.root_doc and one_page.__name__ in app.extensions:
-        links.append(f'<a href="{up}{one_page.NAME}">the whole book on one page, for printing</a>')
     if links:
         context["body"] += f'\n<p class="downloads">This page to take home: {", ".join(links)}.</p>\n'
 

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
 
-from book._ext.one_page import ARTICLE, HEADING
-
 NAME = "search-texts.js"
+ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*)</article>', re.DOTALL)
+HEADING = re.compile(r"<h1>((?:(?!</h1>|<a class=\"headerlink).)*)", re.DOTALL)  # the last has the chapter's number
 HEADINGS = {"h1", "h2", "h3", "h4"}
 PASSAGES = HEADINGS | {"p", "li", "tr", "dt", "dd", "figcaption", "caption"}
 ANCHORED = {"section", "div", "figure", "dt", "dl", "tr", "table"}

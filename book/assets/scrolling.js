@@ -1,6 +1,5 @@
 // What scrolls takes the keyboard's focus, so that arrow keys can scroll it. The theme sees to code, once a page is
-// loaded; this sees to tables, figures and HTML outputs as well, after a fold was opened, and on the one page for
-// printing. A figure that is wider than a phone says so above its caption.
+// loaded; this sees to tables, figures and HTML outputs as well, and after a fold was opened. A figure that is wider than a phone says so above its caption.
 (() => {
   "use strict";
   const PARTS = "div.verdict p, .bd-article pre, .bd-article .pst-scrollable-table-container, .bd-article .cell_output div, .bd-article .figure-frame";

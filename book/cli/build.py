@@ -14,12 +14,9 @@ def add_arguments(parser):
         default=[],
         help="execute only this chapter, or these, anew, and render nothing",
     )
-    parser.add_argument("--costs", action="store_true", help="measure what was executed; write book/costs.json")
 
 
 def run(arguments) -> int:
     """Build, and return the exit status."""
     names = [execution.chapter(name) for name in arguments.chapter]
-    return build.build(
-        names, compare=arguments.compare, again=arguments.again, measure=arguments.costs, device=arguments.device or ""
-    )
+    return build.build(names, compare=arguments.compare, again=arguments.again, device=arguments.device or "")

@@ -10,7 +10,7 @@ import sys
 
 from analysis.core.files import lock
 from analysis.core.processes import run_child
-from book.publish import costs, execution, reports
+from book.publish import execution, reports
 
 HTML = execution.BUILD / "html"
 UNFINISHED = execution.BUILD / ".unfinished"
@@ -96,9 +96,7 @@ def prepare() -> None:
         subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True, capture_output=True)
 
 
-def build(
-    names: list[str], *, compare: bool = False, again: bool = False, measure: bool = False, device: str = ""
-) -> int:
+def build(names: list[str], *, compare: bool = False, again: bool = False, device: str = "") -> int:
     """Execute, then render; stop where something fails. Return the exit status.
 
     Parameters
@@ -109,21 +107,17 @@ def build(
         Hold the text outputs of all chapters to ``book/recorded``, and render nothing.
     again
         Execute chapters even if they are up to date.
-    measure
-        Write what the executions cost to ``book/costs.json``, and render nothing.
     device
         Execute on this device, and render nothing.
     """
     with lock(execution.BUILD / ".build.lock"):
         prepare()
-        whole = compare or again or measure or bool(device)  # else what is up to date is not even looked at
+        whole = compare or again or bool(device)  # else what is up to date is not even looked at
         chapters = names if names or whole else execution.out_of_date()
         status = 0
         if chapters or whole:
             status = execute(chapters, compare=compare, again=again or bool(names), device=device)
-        if status == 0 and measure:
-            print(f"Measured: {', '.join(costs.record())}")
-        if status or names or compare or measure or device:
+        if status or names or compare or device:
             return status
         status = render_beside_reports()
     if status == 0:

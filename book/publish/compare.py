@@ -16,8 +16,7 @@ import nbformat
 import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
-from analysis.core.files import write_json
-from book.publish import costs, execution, kernels, numbers, parameters, recorded
+from book.publish import execution, kernels, numbers, parameters, recorded
 
 FOLDERS = (execution.ROOT / "book", execution.ROOT / "book" / "evidence")
 INJECTED = "injected-parameters"
@@ -93,8 +92,6 @@ def as_node(out: dict) -> nbformat.NotebookNode:
 class MystFile(IPyNbFile):
     """A chapter: its cells, its record, and its stored run if that is up to date."""
 
-    cost: dict | None = None
-
     def collect(self):
         """Yield one item per code cell, read with the reader of the book build: same cells, same cache key."""
         from myst_nb.core.read import read_myst_markdown_notebook
@@ -148,8 +145,6 @@ class MystFile(IPyNbFile):
         """Stop the kernel at once (holding torch, it takes seconds to stop politely); store a run that is whole."""
         whole = bool(self.items) and all(item.ran for item in self.items)
         if self.kernel is not None and self.kernel.is_alive():
-            if whole:  # one that was interrupted is still busy, and would not answer
-                self.cost = costs.of_kernel(self.kernel.kc, self.kernel.km.provisioner.pid)
             self.kernel.kc.stop_channels()
             self.kernel.km.shutdown_kernel(now=True)
         if whole:
@@ -174,8 +169,6 @@ class MystFile(IPyNbFile):
         self.nb.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
         if not self.config.option.book_device and not OTHER_MACHINE:
             execution.store(self.nb, self.path, cells, self.digest)
-        if self.cost:
-            write_json(costs.path(self.page), self.cost)
 
 
 class MystCell(IPyNbCell):

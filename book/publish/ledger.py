@@ -108,10 +108,10 @@ class BadLedger(ValueError):
 class Claim:
     """One statement of a document, in our words.
 
-    ``quote`` is what the document says, verbatim. ``kind`` is ``definition`` for definitions, identities and arithmetic,
-    which are listed apart and not counted. ``chapter`` is the page that judges it. ``shown`` names the labels of that page, separated by blanks,
-    that show what decides it. ``matters`` says what depends on it, where the verdict may surprise. ``headline`` is the
-    claim in a sentence, where the first page names it.
+    ``quote`` is what the document says, verbatim. ``kind`` is ``definition`` for definitions, identities and
+    arithmetic, which are listed apart and not counted. ``chapter`` is the page that judges it. ``shown`` names the
+    labels of that page, separated by blanks, that show what decides it. ``matters`` says what depends on it, where the
+    verdict may surprise. ``headline`` is the claim in a sentence, where the first page names it.
     """
 
     id: str

@@ -156,7 +156,6 @@ def project(folder: Path, notebook, chapter: str) -> Path:
             shutil.copyfile(source, target)
     settings = yaml.safe_load((folder / "_config.yml").read_text(encoding="utf-8"))
     settings["execute"] = {"execute_notebooks": "off"}
-    settings["sphinx"]["extra_extensions"].remove("book._ext.one_page")  # there is no whole book to print
     (folder / "_config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     there = execution.pages()
     beside = [name for name in BESIDE if name != chapter and name in there]

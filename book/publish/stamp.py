@@ -32,8 +32,8 @@ def commit() -> str:
 def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
     """Say what this chapter was executed with, by default on the device of its inputs.
 
-    The seconds are those of the page of costs, of the processor and from the start of the process, so that they do not
-    depend on what else the machine does. Put it in the last cell, exempt from comparison.
+    The seconds are those of the processor, from the start of the process, so that they do not depend on what else the
+    machine does. Put it in the last cell, exempt from comparison.
     """
     versions = ", ".join(
         [f"Python {platform.python_version()}", *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))]

@@ -17,16 +17,7 @@ from tests.book.pages.book_pages import HTML, PAGES, PHONE, TYPESET
 from tests.book.pages.test_narrow import small_labels
 
 pytestmark = pytest.mark.browser
-MADE = [
-    "search",
-    "genindex",
-    "prf-prf",
-    "py-modindex",
-    "_modules/index",
-    "_modules/analysis/maps/streaming",
-    "one-page",
-]
-WHOLE = "one-page"  # the chapters again, whose contents are checked page by page
+MADE = ["search", "genindex", "prf-prf", "py-modindex", "_modules/index", "_modules/analysis/maps/streaming"]
 SERVED = ["book/intro", "search"]  # what a server gives beside the files: an address of its own
 EVERY_TEXT = (
     "book/evidence/semi-bias"  # the page that is checked with its formulas, and the contrast of each of its texts
@@ -37,21 +28,6 @@ OF_THE_TEMPLATE = ("region", "target-size", "link-in-text-block")  # half of axe
 ONE_OF_A_KIND = "book/api-core"  # of the pages that autodoc writes
 STRUCTURE_OF_ITS_KIND = f"rules: {json.dumps({r: {'enabled': False} for r in ('color-contrast', *OF_THE_TEMPLATE)})}"
 CAN_BE_SCROLLED = "runOnly: ['scrollable-region-focusable']"
-OF_A_DOCUMENT = (  # what the page of all chapters may break although each of them is whole; for ids see test_html.py
-    "bypass",
-    "document-title",
-    "heading-order",
-    "html-has-lang",
-    "label",
-    "landmark-main-is-top-level",
-    "landmark-no-duplicate-main",
-    "landmark-one-main",
-    "landmark-unique",
-    "list",
-    "meta-viewport",
-    "page-has-heading-one",
-)
-STRUCTURE_OF_WHOLE = f"runOnly: {json.dumps(OF_A_DOCUMENT)}"
 DESK = {"width": 1280, "height": 1000}
 MEASURE = """() => ({
   math: document.querySelectorAll('.math').length,
@@ -191,8 +167,6 @@ def pale(tab, judged: set[str]) -> list[str]:
 
 def structure(page: str) -> str:
     """Say which of axe's rules hold a page to its structure: all but colours, on one page of each kind."""
-    if page == WHOLE:
-        return STRUCTURE_OF_WHOLE
     return STRUCTURE_OF_ITS_KIND if page.startswith("book/api-") and page != ONE_OF_A_KIND else STRUCTURE
 
 
@@ -203,8 +177,8 @@ def largest_first(page: str) -> int:
 
 
 def some_are_slow(page: str):
-    """Leave to the slow checks the page that holds all others, and of the interface's pages all but one."""
-    slow = page == WHOLE or (page.startswith("book/api-") and page != ONE_OF_A_KIND)
+    """Leave to the slow checks the interface's pages, all but one."""
+    slow = page.startswith("book/api-") and page != ONE_OF_A_KIND
     return pytest.param(page, marks=pytest.mark.slow) if slow else page
 
 
@@ -220,13 +194,12 @@ def test_page(visit, html, page, judged):
     assert state["theme"] == "light"
     with formulas_aside(tab, page):
         assert not findings(tab, structure(page)), "has findings of axe"
-        if page != WHOLE:
-            check_icons(tab)
-            assert not pale(tab, judged), "has findings of axe in light"
+        check_icons(tab)
+        assert not pale(tab, judged), "has findings of axe in light"
         assert not tab.evaluate(SCROLLED), "has output that scrolls sideways at a desk"
         tab.emulate_media(color_scheme="dark")
         tab.wait_for_function("document.documentElement.dataset.theme === 'dark'")
-        assert page == WHOLE or not pale(tab, judged), "has findings of axe in dark, where only colours differ"
+        assert not pale(tab, judged), "has findings of axe in dark, where only colours differ"
         assert not tab.evaluate(FILTERED), "alters the colours of figures in dark"
     tab.set_viewport_size(PHONE)
     assert not tab.evaluate(SIDEWAYS), "scrolls sideways on a phone"
@@ -278,7 +251,7 @@ def opened(browser, html):
 
     def go(address: str):
         tab.goto(f"{html.as_uri()}/{address}", wait_until="load", timeout=120_000)
-        tab.locator("svg.svg-inline--fa").first.wait_for(state="attached") if address != f"{WHOLE}.html" else None
+        tab.locator("svg.svg-inline--fa").first.wait_for(state="attached")
         return tab
 
     yield go
@@ -406,19 +379,6 @@ def test_one_pale_text_among_many_is_found(blank):
     blank.locator("div").evaluate("div => div.remove()")
     assert not pale(blank, judged)
     assert blank.locator("[data-example]").count() == 0
-
-
-@pytest.mark.parametrize(
-    ("page_source", "finding"),
-    [
-        ("<label for='none'>A</label><input id='a'>", "label"),
-        ("<h1>One</h1><h3>Three</h3>", "heading-order"),
-        ("<section aria-label='A'></section><section aria-label='A'></section>", "landmark-unique"),
-    ],
-)
-def test_what_joined_chapters_may_break_is_found(blank, finding):
-    blank.evaluate(AXE_SCRIPT)
-    assert any(f" {finding} " in found for found in findings(blank, STRUCTURE_OF_WHOLE))
 
 
 def test_a_file_that_is_missing_and_a_host_outside_are_noticed(visit, tmp_path):

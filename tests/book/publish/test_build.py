@@ -163,22 +163,12 @@ def test_what_fails_to_execute_is_not_rendered(book):
             ["--again", "book/notation.md", "book/evidence/bert-gates.md"],
         ),
         ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
-        ({"names": [], "measure": True}, ["book"]),
-        ({"names": [], "measure": True, "again": True}, ["--again", "book"]),
     ],
 )
-def test_chapters_by_name_another_device_and_costs_make_no_page(book, monkeypatch, options, expected):
-    monkeypatch.setattr(build.costs, "record", lambda: ["notation"])
+def test_chapters_by_name_and_another_device_make_no_page(book, options, expected):
     assert build.build(**options) == 0
     (command,) = book.calls
     assert command[-len(expected) :] == expected
-
-
-def test_costs_are_recorded_only_on_demand_and_of_a_whole_execution(book, monkeypatch):
-    monkeypatch.setattr(build.costs, "record", lambda: pytest.fail("was recorded"))
-    assert build.build([]) == 0
-    book.returncode = 1
-    assert build.build([], measure=True) == 1
 
 
 def test_the_command_line_hands_everything_on(monkeypatch):
@@ -186,25 +176,11 @@ def test_the_command_line_hands_everything_on(monkeypatch):
     monkeypatch.setattr(build, "build", lambda names, **options: received.append((names, options)) or 3)
     assert main(["build"]) == 3
     assert (
-        main(
-            [
-                "build",
-                "--chapter",
-                "notation",
-                "--chapter",
-                "gates",
-                "--compare",
-                "--again",
-                "--costs",
-                "--device",
-                "cpu",
-            ]
-        )
-        == 3
+        main(["build", "--chapter", "notation", "--chapter", "gates", "--compare", "--again", "--device", "cpu"]) == 3
     )
     assert received == [
-        ([], {"compare": False, "again": False, "measure": False, "device": ""}),
-        (["notation", "bert-gates"], {"compare": True, "again": True, "measure": True, "device": "cpu"}),
+        ([], {"compare": False, "again": False, "device": ""}),
+        (["notation", "bert-gates"], {"compare": True, "again": True, "device": "cpu"}),
     ]
 
 

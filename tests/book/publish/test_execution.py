@@ -621,13 +621,6 @@ def test_the_device_reaches_a_chapter_as_its_parameter(book):
     assert run(book, "--nbval-lax", "--book-device", "forbidden").returncode == 0, "a chapter without that parameter"
 
 
-@pytest.mark.slow
-def test_what_an_execution_cost_is_kept_beside_its_outputs(recorded):
-    cost = json.loads((recorded / "_build" / "costs" / "tiny.json").read_text())
-    assert cost["peak_mib"] > 10
-    assert cost["cpu_seconds"] > 0
-
-
 def test_what_only_the_tests_need_is_pinned_apart():
     book, alone = (
         {line.split("==")[0] for line in (ROOT / name).read_text().split()}

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.files import MissingTensor
-from book.publish import costs, experiments, records, stamp
+from book.publish import experiments, records, stamp
 from book.publish import inputs as publish_inputs
 from book.publish.inputs import Inputs, choose_inputs
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
@@ -48,14 +48,13 @@ def test_the_device_is_chosen_by_name(name, monkeypatch):
     assert choose_inputs(device=name).device.type == {"auto": "cuda", "cpu": "cpu"}[name]
 
 
-def test_the_stamp_and_the_costs_name_the_device_of_the_inputs_and_not_another_that_is_there(monkeypatch):
+def test_the_stamp_names_the_device_of_the_inputs_and_not_another_that_is_there(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "Some GPU")
     monkeypatch.setattr(publish_inputs, "_chosen", [])
     assert "; Some GPU; " in stamp()
     choose_inputs(device="cpu")
     assert "; cpu; " in stamp()
-    assert eval(costs.DEVICE) == ("cpu", 0)
 
 
 def test_a_device_that_is_none_is_refused_before_the_model_is_looked_at(monkeypatch):

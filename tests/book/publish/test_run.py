@@ -165,8 +165,6 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     there = [MARK, runs.WRITTEN, "html", "run.json", "variant-data.ipynb"]
     assert sorted(p.name for p in tmp_path.iterdir()) == there
     page = (tmp_path / "html" / "book" / "evidence" / "variant-data.html").read_text()
-    assert "one-page" not in page
-    assert not (tmp_path / "html" / "one-page.html").exists()
     assert "Executed apart from the book" in page
     assert "With device <code" in page
 
