@@ -53,7 +53,7 @@ def check_products(left: Tensor, right: Tensor, what: str) -> None:
     Traceback (most recent call last):
     ValueError: x is too large for torch.float32: products of q and k may reach 2e+39
     """
-    if has_numbers(left) and has_numbers(right):
+    if has_numbers(left) and has_numbers(right) and left.numel() and right.numel():
         reach = float(left.detach().abs().amax()) * float(right.detach().abs().amax()) * left.shape[-1]
         if reach > torch.finfo(left.dtype).max:
             raise ValueError(f"x is too large for {left.dtype}: products of {what} may reach {reach:.0e}")
@@ -225,6 +225,22 @@ def check_real(name: str, tensor: Any, *axes: str) -> None:
     """
     check_floating(name, tensor, *axes)
     check_finite(name, tensor)
+
+
+def check_distributions(name: str, rows: Any, *axes: str) -> None:
+    """Refuse what is not a tensor of finite rows, along the last axis, that sum to 1 with no negative entry.
+
+    >>> check_distributions("attention", torch.tensor([[0.5, 0.1]]), "key")
+    Traceback (most recent call last):
+    ValueError: attention must have rows that sum to 1, none of their entries negative; row sums lie in 0.600..0.600
+    """
+    check_real(name, rows, *axes)
+    sums = rows.sum(-1)
+    if has_numbers(rows) and ((rows < 0).any() or ((sums - 1).abs() > 1e-3).any()):
+        raise ValueError(
+            f"{name} must have rows that sum to 1, none of their entries negative; row sums lie in "
+            f"{float(sums.min()):.3f}..{float(sums.max()):.3f}"
+        )
 
 
 def check_finite(name: str, tensor: Tensor) -> None:

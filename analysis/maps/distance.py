@@ -10,7 +10,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
-from analysis.core.checks import check_fit, check_floating, check_real
+from analysis.core.checks import check_distributions, check_fit, check_floating, check_real
 from analysis.transformer.attention import compute_scores, softmax
 
 
@@ -69,7 +69,7 @@ def total_variation(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) 
     Raises
     ------
     TypeError, ValueError
-        If the maps have different shapes (nothing is broadcast), or are not of finite floating numbers.
+        If the maps have different shapes (nothing is broadcast), or rows that do not sum to 1.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def total_variation(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) 
     tensor(0.5000)
     """
     for name, attention in (("p", p), ("q", q)):
-        check_real(name, attention, "key")
+        check_distributions(name, attention, "key")
     if p.shape != q.shape:
         raise ValueError(f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
     return _row_distance(p, q)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Attention, Scores
-from analysis.core.checks import check_fit, check_floating, check_real
+from analysis.core.checks import check_distributions, check_fit, check_floating, check_real
 
 
 def _check(attention: Attention) -> None:
@@ -47,8 +47,7 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     keys = attention.shape[-1] if keys is None else keys
     if not 2 <= keys <= attention.shape[-1]:
         raise ValueError(f"relative_entropy needs two keys (ln 1 is 0) and at most {attention.shape[-1]}, got {keys}")
-    if (attention.sum(-1) - 1).abs().max() > 1e-3:
-        raise ValueError("attention must have rows that sum to 1")
+    check_distributions("attention", attention)
     if (most := int((attention > 0).sum(-1).max())) > keys:
         raise ValueError(f"keys must be at least {most}, to as many a row attends, got {keys}")
     return row_entropy(attention) / math.log(keys)
@@ -163,10 +162,17 @@ def entropy_at(
 def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
     r"""Return each row's entropy :math:`-\sum_k s_k \ln s_k` in nats, with :math:`0 \ln 0 = 0`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows are not finite floating numbers that sum to 1, none of them negative.
+
+    Examples
+    --------
     >>> row_entropy(torch.tensor([[0.5, 0.5]])).exp()
     tensor([2.])
     """
-    check_floating("attention", attention, "query", "key")
+    check_distributions("attention", attention, "query", "key")
     return torch.special.entr(attention).sum(-1)
 
 
@@ -189,4 +195,4 @@ def kullback_leibler(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"])
     check_real("p", p, "key")
     check_fit("q", q, p.shape, "p", p)
     check_real("q", q, "key")
-    return torch.xlogy(p, p / q).masked_fill(p == 0, 0).sum(-1)
+    return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)  # p / q may be too large for the dtype

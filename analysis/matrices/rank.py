@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.attention_layer import Norm
+from analysis.core.checks import has_numbers
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import centre, check_layer_norm, divisor
@@ -148,16 +149,23 @@ def ranks_through_norm(x: Float[Tensor, "row model"], norm: Norm) -> NormRanks:
     return NormRanks(*(numerical_rank(step) for step in steps))
 
 
+def _check_singular_values(values: Tensor) -> None:
+    if has_numbers(values) and (values < 0).any():
+        raise ValueError("values must be singular values, none negative; of a matrix give torch.linalg.svdvals(matrix)")
+
+
 @checked(finite=True)
 def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``(sum s^2)^2 / sum s^4`` of singular values ``s``: how many of them share the square of the norm.
 
-    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are not finite.
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are negative or not
+    finite: a matrix is not its singular values.
 
     >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0],
     ...                              [0.0, 0.0, 0.0]]))
     tensor([2., 1., 0.])
     """
+    _check_singular_values(values)
     squares = scale_to_one(values, -1)[0].square()
     total = squares.square().sum(-1)
     return squares.sum(-1).square() / total.masked_fill(total == 0, 1)
@@ -167,11 +175,13 @@ def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*b
 def stable_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``sum s^2 / max s^2`` of singular values ``s``: the Frobenius over the spectral norm, squared.
 
-    ``channel`` where all are equal, 1 where one has all, 0 where all are zero; never more than the rank.
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero; never more than the rank. Refuses
+    entries that are negative or not finite.
 
     >>> stable_rank(torch.tensor([[2.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     tensor([2.0000, 1.2500, 0.0000])
     """
+    _check_singular_values(values)
     squares = scale_to_one(values, -1)[0].square()
     largest = squares.amax(-1)
     return squares.sum(-1) / largest.masked_fill(largest == 0, 1)

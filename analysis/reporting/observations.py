@@ -116,7 +116,8 @@ def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: 
     n = maps.shape[-1]
     visible = torch.arange(1, n + 1, dtype=maps.dtype, device=maps.device) if causal else torch.full_like(maps[0, 0], n)
     several = visible > 1
-    entropy = (row_entropy(maps)[:, several] / visible[several].log()).mean(-1)
+    among_keys = maps / maps.sum(-1, keepdim=True)  # beside a learned sink, rows sum to less than 1
+    entropy = (row_entropy(among_keys)[:, several] / visible[several].log()).mean(-1)
     sink = find_sink(maps)
     carried = maps.mean(-2) * value_norms
     total = carried.sum(-1)

@@ -3,6 +3,7 @@
 Rows of one text are not independent of each other: average over a text first.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
     Raises
     ------
     ValueError
-        If there are fewer than two values.
+        If there are fewer than two values, one is not finite, or the level is not between 0 and 1.
 
     Examples
     --------
@@ -52,6 +53,9 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
     values = np.asarray(values, dtype=float).ravel()
     if values.size < 2:
         raise ValueError(f"values must hold at least two numbers for an interval, got {values.size}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
+    _check_level(level)
     half = stats.t.ppf((1 + level) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
     return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
@@ -59,15 +63,23 @@ def mean_interval(values: np.ndarray | Sequence[float], level: float = 0.95) -> 
 def grouped_share_interval(
     hits: np.ndarray | Sequence[bool], groups: Sequence[Hashable], level: float = 0.95
 ) -> Interval:
-    """Return the share of hits with an interval that counts groups, not their members, as independent.
+    r"""Return the share of hits with an interval that counts groups, not their members, as independent.
 
-    Korn and Graubard's form of the exact interval, with as many trials as there are groups: the most cautious choice,
-    right if the members of a group are hit or missed together. For groups of one it is :func:`share_interval`.
+    Korn and Graubard's form of the exact interval with :math:`(\sum n)^2 / \sum n^2` trials for groups of sizes
+    :math:`n`: as many as there are groups if all are of one size, fewer if a large group decides. It is right if the
+    members of a group are hit or missed together, and wider than needed otherwise. For groups of one it is
+    :func:`share_interval`.
 
     Raises
     ------
     ValueError
-        If there is no hit or miss to count, or not one group a hit.
+        If there is no hit or miss to count, a hit is neither 0 nor 1, there is not one group a hit, or the level is not
+        between 0 and 1.
+
+    References
+    ----------
+    Korn and Graubard, *Confidence intervals for proportions with small expected number of positive counts estimated
+    from survey data* (1998); Kish, *Survey Sampling* (1965), for the effective number of trials.
 
     Examples
     --------
@@ -77,7 +89,16 @@ def grouped_share_interval(
     hits = np.asarray(hits, dtype=float).ravel()
     if hits.size == 0 or hits.size != len(groups):
         raise ValueError(f"hits must be one or more, with a group each; got {hits.size} and {len(groups)} groups")
-    return _cautious(float(hits.mean()), len(set(groups)), level)
+    if not np.isin(hits, (0, 1)).all():
+        raise ValueError("hits must be 0 or 1, or true or false")
+    _check_level(level)
+    sizes = np.array([*Counter(groups).values()])
+    return _cautious(float(hits.mean()), float(sizes.sum() ** 2 / (sizes**2).sum()), level)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
 
 
 def bounded(interval: Interval, trials: int, *, share: bool = True, level: float = 0.95) -> Interval:
@@ -126,7 +147,7 @@ def bounded(interval: Interval, trials: int, *, share: bool = True, level: float
     return interval if inside else _cautious(min(max(interval.value, 0.0), 1.0), trials, level)
 
 
-def _cautious(share: float, trials: int, level: float) -> Interval:
+def _cautious(share: float, trials: int | float, level: float) -> Interval:
     """Return Korn and Graubard's interval of a share of so many independent trials."""
     right, tail = share * trials, (1 - level) / 2
     low = stats.beta.ppf(tail, right, trials - right + 1) if right > 0 else 0.0

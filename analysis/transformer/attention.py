@@ -225,8 +225,8 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     layer
         Its ``mask`` says whether a query may attend to later keys (BERT) or not (GPT-2).
     keep
-        ``False`` where a key is padding; default: none is. A query that sees no key has a row of nan, and what comes
-        out at padded queries means nothing.
+        ``False`` where a position is padding; default: none is. Its row is not read, whatever it holds. A query that
+        sees no key has a row of nan, and what comes out at padded queries means nothing.
 
     Returns
     -------
@@ -255,6 +255,8 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     tensor([[0., 4.],
             [1., 2.]])
     """
+    if keep is not None:
+        x = x.masked_fill(~keep[..., None], 0)  # a weight of 0 does not hide a nan
     scores = compute_scores(x, layer)
     if layer.soft_cap is not None:
         scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)

@@ -29,17 +29,19 @@ def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
 def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*any"]:
     """Return what LayerNorm divides a row by: ``sqrt(mean(centred**2) + eps)``, in the units of ``y``.
 
+    Refuses rows so large that their squares are not finite in their dtype.
+
     >>> import torch
     >>> sigma(torch.tensor([1.0, -1.0]), eps=0.0)
     tensor(1.)
     """
-    return (centre(y).square().mean(-1) + eps).sqrt()
+    return divisor(y, eps)[..., 0]
 
 
 @checked
 def divisor(y: Float[Tensor, "*any model"], eps: float = 1e-5, name: str = "y") -> Float[Tensor, "*any 1"]:
-    """Return ``sigma`` as a column to divide by; refuse rows so large that all they would be divided to is 0."""
-    width = sigma(y, eps)[..., None]
+    """Return :func:`sigma` as a column to divide by."""
+    width = (centre(y).square().mean(-1, keepdim=True) + eps).sqrt()
     if has_numbers(width) and width.isinf().any():
         raise ValueError(f"{name}: too large, the squares are not finite in {y.dtype}")
     return width
@@ -57,7 +59,8 @@ def apply_norm(rows: Float[Tensor, "*any model"], norm: Norm) -> Float[Tensor, "
     Raises
     ------
     TypeError, ValueError
-        If the rows are not numbers as wide as the norm, or so large that their squares are not finite.
+        If the rows are not numbers as wide as the norm, or so large that their squares are not finite, or one has size
+        0 and the norm no epsilon.
 
     References
     ----------
@@ -85,6 +88,8 @@ def divide_by_size(rows: Tensor, norm: Norm, by: Tensor | None = None) -> Tensor
     size = ((rows if by is None else by).square().mean(-1, keepdim=True) + norm.eps).sqrt()
     if has_numbers(size) and size.isinf().any():
         raise ValueError(f"rows: too large, the squares are not finite in {rows.dtype}")
+    if norm.eps == 0 and has_numbers(size) and not size.all():
+        raise ValueError("rows: one has size 0, and the norm has no epsilon to divide it by")
     return rows / size
 
 

@@ -39,3 +39,15 @@ def test_refusals():
             entropy.kullback_leibler(p, other)
     with pytest.raises(ValueError, match="p holds"):
         entropy.kullback_leibler(p * math.nan, p)
+
+
+@pytest.mark.parametrize("rows", [[-0.5, 1.5], [0.4, 0.2], [float("nan"), 1.0]])
+def test_the_entropy_of_rows_that_are_no_distribution_is_refused(rows):
+    with pytest.raises(ValueError, match=r"sum to 1|not finite"):
+        entropy.row_entropy(torch.tensor([rows]))
+
+
+def test_a_divergence_from_a_tiny_probability_is_finite():
+    tiny = torch.tensor([1e-42, 1.0])  # 1 / 1e-42 is infinite in float32
+    due = -math.log(1e-42)
+    torch.testing.assert_close(entropy.kullback_leibler(torch.tensor([1.0, 0.0]), tiny).item(), due, rtol=1e-4, atol=0)

@@ -261,3 +261,9 @@ def test_the_stable_rank_is_that_of_two_norms_and_at_most_the_rank():
     due = torch.linalg.matrix_norm(matrix) ** 2 / torch.linalg.matrix_norm(matrix, 2) ** 2
     torch.testing.assert_close(found, due)
     assert 1 < found < rank.effective_rank(torch.linalg.svdvals(matrix)) < 4
+
+
+@pytest.mark.parametrize("function", [rank.effective_rank, rank.stable_rank])
+def test_a_matrix_in_place_of_its_singular_values_is_refused(function):
+    with pytest.raises(ValueError, match=r"svdvals\(matrix\)"):
+        function(torch.tensor([[1.0, -2.0], [0.5, 1.0]]))

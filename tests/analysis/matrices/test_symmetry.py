@@ -167,7 +167,7 @@ def test_arguments_that_do_not_fit_are_refused(layer, monkeypatch):
     with pytest.raises(ValueError, match="row of zeros"):
         symmetry.equalise_norms(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="one shape"):
-        distance.total_variation(torch.ones(2, 3), torch.ones(1, 3))
+        distance.total_variation(torch.ones(2, 3) / 3, torch.ones(1, 3) / 3)
     for shape in ((0, 4, 2), (4, 2), (1, 1, 4, 2)):
         with pytest.raises(ValueError, match=r"W must be .*head, model, channel"):
             spectra.singular_values(torch.ones(shape))

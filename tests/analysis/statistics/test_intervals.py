@@ -1,6 +1,7 @@
 """Intervals cover what they should, and refuse what they cannot say."""
 
 import doctest
+import itertools
 
 import numpy as np
 import pytest
@@ -77,9 +78,34 @@ def test_levels_and_groups_by_their_formulas():
     assert found == pytest.approx((4.0, 4 - half, 4 + half), rel=1e-5)
     grouped = intervals.grouped_share_interval([True, False, False, False, False], list("aabbc"), 0.9)
     assert grouped.value == 0.2
-    assert grouped == pytest.approx(intervals._cautious(0.2, 3, 0.9))
+    assert grouped == pytest.approx(intervals._cautious(0.2, 25 / 9, 0.9))  # groups of 2, 2 and 1
     # Clopper and Pearson: the chance of so many hits or more, or fewer, is 5 % at either bound
     shares = intervals.share_interval(1, 3, 0.9)
     assert 1 - (1 - shares.low) ** 3 == pytest.approx(0.05)
     assert (1 - shares.high) ** 3 + 3 * shares.high * (1 - shares.high) ** 2 == pytest.approx(0.05)
     assert intervals._cautious(1 / 3, 3, 0.9) == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("sizes", [[10] * 10, [50, 20, 10, 5, 5, 2, 2, 2, 2, 2], [100, *[1] * 9]])
+def test_groups_that_are_hit_or_missed_together_are_covered_whatever_their_sizes(sizes):
+    """Over all ways in which groups can be hit, each with the chance 1/2, at least 95 % of the intervals hold it."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    covered = 0
+    for hit in itertools.product((False, True), repeat=len(sizes)):
+        interval = intervals.grouped_share_interval(np.repeat(hit, sizes), groups.tolist())
+        covered += interval.low <= 0.5 <= interval.high
+    assert covered / 2 ** len(sizes) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: intervals.mean_interval([1.0, float("nan"), 2.0]), "values must be finite, got nan"),
+        (lambda: intervals.mean_interval([1.0, 2.0], 1.5), "level must lie between 0 and 1, got 1.5"),
+        (lambda: intervals.grouped_share_interval(np.array([0.5, 0.5]), ["a", "b"]), "hits must be 0 or 1"),
+        (lambda: intervals.grouped_share_interval([True, False], ["a", "b"], 0.0), "level must lie between 0 and 1"),
+    ],
+)
+def test_what_is_no_sample_or_no_level_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

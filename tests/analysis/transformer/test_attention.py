@@ -244,3 +244,18 @@ def test_queries_are_the_last_of_the_keys_where_there_are_fewer():
     assert hidden[0].int().tolist() == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]]
     with pytest.raises(ValueError, match="no more queries than keys"):
         mask_future(torch.zeros(5, 3))
+
+
+def test_what_stands_at_padding_is_not_read():
+    layer = random_layer()
+    x = torch.randn(5, layer.model, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    keep = torch.tensor([True, True, True, False, False])
+    spoilt = x.masked_fill(~keep[:, None], float("nan"))
+    found, alone = attend(spoilt, layer, keep=keep), attend(x[:3], layer)
+    torch.testing.assert_close(found.output[:3], alone.output)
+    torch.testing.assert_close(found.attention[:, :3, :3], alone.attention)
+
+
+def test_an_empty_batch_has_an_empty_output():
+    layer = random_layer()
+    assert attend(torch.zeros(0, 3, layer.model, dtype=torch.float64), layer).output.shape == (0, 3, layer.model)

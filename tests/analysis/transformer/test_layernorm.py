@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from analysis.core.attention_layer import Norm
-from analysis.transformer.layernorm import apply_norm, jacobian
+from analysis.transformer.layernorm import apply_norm, jacobian, sigma
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
@@ -29,3 +29,11 @@ def test_jacobian_takes_one_row():
     norm = Norm(torch.ones(3), torch.zeros(3))
     with pytest.raises(ValueError, match="y must be"):
         jacobian(torch.ones(2, 3), norm)
+
+
+def test_rows_without_a_size_are_refused():
+    with pytest.raises(ValueError, match="squares are not finite"):
+        sigma(torch.tensor([1e20, -1e20]))
+    norm = Norm(torch.ones(2), torch.zeros(2), eps=0.0)
+    with pytest.raises(ValueError, match="one has size 0"):
+        apply_norm(torch.tensor([[3.0, 3.0]]), norm)
