@@ -1,0 +1,1 @@
+"""Static pictures and first states of the explorables, one module each."""
