@@ -1,1 +1,1 @@
-"""Static pictures and first states of the explorables, one module each."""
+"""What the book's explorables show at first: their static pictures and first states, one module an explorable."""
