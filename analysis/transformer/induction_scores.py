@@ -88,7 +88,7 @@ def copying(
 
     ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
     negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
-    copying, about ``2 / vocab`` by chance. After Olsson et al. 2022.
+    copying. Chance is ``1 / vocab``, the mean over all tokens that the keys could have been. After Olsson et al. 2022.
 
     Raises
     ------

@@ -202,11 +202,9 @@ def sink() -> tuple[Figure, dict]:
 
 def arrows() -> tuple[Figure, dict]:
     """Draw one head's kernel as arrows laid end to end."""
-    from book.studies.rotary_bias import figures
-    from book.studies.rotary_bias import kernels as study
+    from book.viewers import arrows as viewer
 
-    shown = study.arrows(experiments.load(RECORDS["arrows"]))
-    return figures.arrows(shown.length, shown.angle, shown.turn, study.DISTANCE), shown.start()
+    return viewer.draw(experiments.load(RECORDS["arrows"])), viewer.START
 
 
 def pattern() -> tuple[Figure, dict]:

@@ -1,10 +1,10 @@
 """What streaming statistics promise, against a plain forward pass and two ways over stored maps.
 
-The measuring itself is ``book.studies.streaming_capture.cost``, whose record the page on streaming capture shows of 12
-layers; here one is timed.
+The measuring itself is ``book.experiments.streaming_capture_cost``, whose record the page on streaming capture shows of
+12 layers; here one is timed.
 """
 
-from book.studies.streaming_capture import cost
+from book.experiments import streaming_capture_cost as cost
 from tests.benchmarks.machine import Race
 
 LAYERS = 2

@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from book.studies.peers import packages
+from book.experiments import peers_packages as packages
 from tests.benchmarks.machine import Race
 
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The ways that ``book.studies.peers.packages`` measures, run in the peers' environment: each returns a call.
+"""The ways that ``book.experiments.peers_packages`` measures, run in the peers' environment: each returns a call.
 
 ``python -P peers_ways.py TASK WAY time|memory OUT`` measures one way in a process of its own, saves
 what it computed to ``OUT`` (npy) and prints one line of JSON; ``TASK WAY,WAY race OUT`` lets several ways take turns in

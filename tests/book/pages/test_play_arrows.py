@@ -6,7 +6,7 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.studies.rotary_bias import kernels
+from book.viewers.arrows import START
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -15,7 +15,7 @@ DISTANCES = torch.arange(128.0)
 
 
 def start(record):
-    return kernels.arrows(record).start()
+    return START
 
 
 @pytest.fixture

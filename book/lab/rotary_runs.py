@@ -1,26 +1,32 @@
-"""The models trained for the chapter on rotary positions: which there are, and what is measured of each.
+"""The models trained for the page on rotary positions: which there are, and what is measured of each.
 
 Its loss without parts of the scores, in all heads and in one; what the parts explain; its loss at any length.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from analysis.core.files import claim_folder
 from analysis.core.positions import Rotary
-from analysis.decomposition.rotary_channels import split_channels
 from analysis.models import checkpoints, pretrained, reading
-from analysis.transformer.attention import mask_future
-from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, yarn
+from analysis.transformer.rotary_scaling import interpolate_positions, ntk_aware, rotary_frequencies, yarn
+from book.lab.rotary_ablation import (
+    biases_of,
+    choose_windows,
+    cut,
+    evaluate,
+    lose_heads,
+    lose_parts,
+    lose_pieces,
+    mean_query_and_key,
+)
 from book.lab.rotary_probe import make_probe
+from book.lab.rotary_shares import SHARE_TOKENS, SHARE_WINDOWS, split_attention
 from book.lab.training import gpt2_mini, neox_mini
-from book.lab.training.gpt2_mini import HEADS, LAYERS
-from book.publish.records import Value
-from book.studies.rotary_bias.parts import WAYS, Scores, biases_of, cut, evaluate, split_attention
 
 SEEDS = 3
 PARALLEL = ("neox-mini", "neox-mini-partial", "neox-mini-unbiased")
@@ -30,10 +36,8 @@ SEQUENTIAL = tuple(("neox-mini-sequential", seed) for seed in range(SEEDS))
 """The same where the MLP follows attention."""
 LENGTHS = (128, 256, 512, 1024)
 STRETCH, STRETCHED = 4.0, 512
-LONG_TOKENS, HEAD_WINDOWS = 16 * 1024 + 1, 16
-SHARE_WINDOWS, SHARE_TOKENS = 8, 64
+LONG_TOKENS = 16 * 1024 + 1
 SCALINGS = ("as trained", "linear", "NTK", "YaRN")
-Biases = Sequence[tuple[Tensor, Tensor]]
 TRACED = (
     "held_out",
     "held_out_no_query_bias",
@@ -54,21 +58,32 @@ def seeds_of(name: str, runs: Iterable[tuple[str, int]] = RUNS) -> list[int]:
     return [k for k, (variant, _) in enumerate(runs) if variant == name]
 
 
+def rotary_of(name: str) -> Rotary:
+    """Return how a variant turns its queries and keys.
+
+    >>> [rotary_of(name).coordinates for name in ("neox-mini", "neox-mini-partial")]
+    [16, 4]
+    """
+    channel = gpt2_mini.WIDTH // gpt2_mini.HEADS
+    return Rotary(rotary_frequencies(round(channel * neox_mini.VARIANTS[name].rotary)), channel)
+
+
 def measure_runs(
     runs: Sequence[tuple[str, int]], corpus: gpt2_mini.Corpus, device: torch.device
-) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
-    """Train what is not yet trained and measure every model; arrays are by run.
-
-    Another machine rounds otherwise and its training drifts away from this one, so the tolerance is wide.
-    """
+) -> dict[str, np.ndarray]:
+    """Train what is not yet trained and measure every model; arrays are by run."""
     by_run = [measure_run(train(name, seed, corpus, device), corpus, device) for name, seed in runs]
     arrays = {key: np.stack([measured[key] for measured in by_run]).astype(np.float32) for key in by_run[0]}
-    arrays["step"] = by_run[0]["step"].astype(np.int64)
-    losses = {
-        f"loss {name} {seed}": Value(float(arrays["held_out"][k, -1]), tolerance=0.05, unit="nats per token")
-        for k, (name, seed) in enumerate(runs)
-    }
-    return losses, arrays
+    return arrays | {"step": by_run[0]["step"].astype(np.int64)}
+
+
+def final_losses(runs: Sequence[tuple[str, int]], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return every run's last loss on the held-out text, by name and seed.
+
+    >>> final_losses([("a", 1)], {"held_out": np.array([[4.0, 3.0]])})
+    {'loss a 1': 3.0}
+    """
+    return {f"loss {name} {seed}": float(arrays["held_out"][k, -1]) for k, (name, seed) in enumerate(runs)}
 
 
 def train(name: str, seed: int, corpus: gpt2_mini.Corpus, device: torch.device) -> Path:
@@ -110,46 +125,6 @@ def load(folder: Path, device: torch.device) -> nn.Module:
     return model.eval().requires_grad_(False).to(device)
 
 
-def choose_windows(windows: Tensor) -> Tensor:
-    """Return :data:`HEAD_WINDOWS` of the held-out windows, spread evenly, for what is measured head by head."""
-    return windows[:: len(windows) // HEAD_WINDOWS]
-
-
-def lose_parts(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary | None) -> list[float]:
-    """Return the loss without the parts of each of :data:`WAYS`, in all heads."""
-    return [evaluate(model, windows, Scores(biases, rotary, drop))[0] for drop in WAYS.values()]
-
-
-def lose_heads(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary | None) -> dict[str, np.ndarray]:
-    """Leave out the kernel of one head after another.
-
-    Returns
-    -------
-    dict
-        ``by_head (layer, head)``: the rise of the loss; ``previous (way, layer, head)``: the attention to the previous
-        position in each of :data:`WAYS`, from the model's own queries and keys; ``previous_after (layer, head, layer,
-        head)``: that attention in the whole model when the kernel of the first head is left out, for heads of later
-        layers; what a head's own is then is in ``previous``.
-    """
-    watched = Scores(biases, rotary, watch=tuple(WAYS))
-    whole = evaluate(model, windows, watched)[0]
-    rises, after = np.zeros((LAYERS, HEADS)), np.zeros((LAYERS, HEADS, LAYERS, HEADS))
-    for head in np.ndindex(rises.shape):
-        scores = Scores(biases, rotary, ("kernel",), head, watch=("whole",))
-        rises[head] = evaluate(model, windows, scores)[0] - whole
-        after[head] = scores.previous_attention()[0].numpy()
-    return {"by_head": rises, "previous": watched.previous_attention().numpy(), "previous_after": after}
-
-
-def lose_pieces(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary) -> list[float]:
-    """Return the loss without those coordinates of the key vector that are turned, and without the others."""
-    losses = []
-    for piece in range(2):
-        own = [(query, split_channels(key.to(rotary.frequencies), rotary)[piece]) for query, key in biases]
-        losses.append(evaluate(model, windows, Scores(own, rotary, WAYS["no key bias"]))[0])
-    return losses
-
-
 def _stretch(model: nn.Module, rotary: Rotary, scaling: str) -> nn.Module:
     """Give the model's rotation other frequencies, in place."""
     changed = {
@@ -177,16 +152,3 @@ def measure_gpt2(corpus: gpt2_mini.Corpus, device: torch.device) -> dict[str, np
         by_head = lose_heads(model, few, biases, None)
         measured |= {f"gpt2_{name}_{kind}": value for name, value in by_head.items()}
     return {name: value.astype(np.float32) for name, value in measured.items()}
-
-
-@torch.no_grad()
-def mean_query_and_key(model: nn.Module, windows: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return the mean query and key of each head and layer over all positions; they are not turned."""
-    sums: dict[int, list[Tensor]] = {}
-
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        sums.setdefault(layer, []).append(torch.stack([query.sum((0, 2)), key.sum((0, 2))]))
-        return (mask_future(scale * query @ key.mT)).softmax(-1) @ value
-
-    evaluate(model, windows, attend)
-    return [tuple(sum(of_layer) / windows[:, 1:].numel()) for _, of_layer in sorted(sums.items())]

@@ -21,24 +21,11 @@ import torch
 
 from analysis.maps import streaming
 from analysis.models import attention_hooks
+from book.lab.stored_maps import BATCH, CHANNEL, HEADS, LAYERS, N, base, distance, naive, vectorised
 from book.publish.records import Experiment, Result, Value
 
-LAYERS, HEADS, BATCH, N, CHANNEL = 12, 12, 8, 512, 64
 REPEATS = 3
 ANYTHING = 1e9
-
-
-def base(layers: int = LAYERS) -> tuple[torch.nn.Module, torch.Tensor]:
-    """Make a random model of BERT BASE's width, and tokens for it."""
-    import transformers
-
-    torch.manual_seed(0)
-    config = transformers.BertConfig(num_hidden_layers=layers)
-    made = transformers.BertModel(config, add_pooling_layer=False).eval().requires_grad_(False)
-    for parameter in made.parameters():
-        parameter.data *= 2 if parameter.ndim == 2 else 1
-    made.set_attn_implementation("sdpa")
-    return made, torch.randint(1000, 20000, (BATCH, N))
 
 
 def plain(made, ids) -> torch.Tensor:
@@ -51,32 +38,6 @@ def streamed(made, ids) -> torch.Tensor:
     counted = streaming.MapStatistics(made.config.num_hidden_layers, HEADS, N)
     with attention_hooks.with_attention(made, counted.attend):
         return made(ids).last_hidden_state
-
-
-def vectorised(maps) -> tuple[torch.Tensor, ...]:
-    """Take the statistics of stored maps ``(batch, head, query, key)`` with whole-tensor operations."""
-    n = maps.shape[-1]
-    entropy = -(maps * torch.log(maps.clamp_min(1e-30))).sum(-1).sum(0)
-    offset = (torch.arange(n) - torch.arange(n)[:, None] + n - 1).flatten()
-    diagonal = maps.new_zeros(maps.shape[1], 2 * n - 1).index_add_(1, offset, maps.sum(0).flatten(1))
-    return entropy, diagonal, maps.sum(-2).sum(0), maps.sum(-1).sum(0)
-
-
-def naive(maps) -> tuple[torch.Tensor, ...]:
-    """Take the same, map by map, row by row, diagonal by diagonal."""
-    batch, heads, n, _ = maps.shape
-    entropy, diagonal = torch.zeros(heads, n), torch.zeros(heads, 2 * n - 1)
-    column, row = torch.zeros(heads, n), torch.zeros(heads, n)
-    for b in range(batch):
-        for h in range(heads):
-            for i in range(n):
-                p = maps[b, h, i]
-                entropy[h, i] += -(p * torch.log(p.clamp_min(1e-30))).sum()
-                row[h, i] += p.sum()
-                column[h, i] += maps[b, h, :, i].sum()
-            for offset in range(-n + 1, n):
-                diagonal[h, offset + n - 1] += maps[b, h].diagonal(offset).sum()
-    return entropy, diagonal, column, row
 
 
 def whole_model(layers: int, repeats: int) -> tuple[dict[str, list[float]], float]:
@@ -115,19 +76,6 @@ def one_layer(repeats: int) -> tuple[dict[str, list[float]], float]:
     return seconds, distance(counted, vectorised(maps.double()))
 
 
-def distance(counted: streaming.MapStatistics, exact: tuple[torch.Tensor, ...]) -> float:
-    """Return the largest difference of the statistics of one layer from exact ones, which are sums over the batch."""
-    entropy, diagonal, column, row = (total / BATCH for total in exact)
-    cells = N - torch.arange(-N + 1, N).abs()
-    pairs = (
-        (counted.entropy_by_query(), entropy),
-        (counted.diagonal_profile(), diagonal / cells),
-        (counted.column_mass(), column),
-        (counted.row_mass(), row),
-    )
-    return max((mine[0] - due).abs().max().item() for mine, due in pairs)
-
-
 def _clock(call, *arguments):
     start = time.process_time()
     result = call(*arguments)
@@ -137,10 +85,12 @@ def _clock(call, *arguments):
 def peak(which: str, layers: int) -> float:
     """Return the most memory (MB) that a process of its own has resident for one forward pass."""
     script = (
-        f"from book.studies.streaming_capture import cost as c\nc.{which}(*c.base({layers}))\nprint(c.most_resident())"
+        "from book.experiments import streaming_capture_cost as cost\n"
+        f"cost.{which}(*cost.base({layers}))\n"
+        "print(cost.most_resident())"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]
     )
     return float(ran.stdout.split()[-1])
 

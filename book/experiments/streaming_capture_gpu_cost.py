@@ -13,11 +13,12 @@ import torch
 from analysis.core.device import peak_memory
 from analysis.maps import streaming
 from analysis.models import attention_hooks
+from book.lab import stored_maps
 from book.publish.records import Experiment, Result, Value
-from book.studies.streaming_capture import cost
 
 SEQUENCES, BATCH, REPEATS = 1024, 32, 3
 PRODUCT = 8192
+ANYTHING = 1e9
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -62,19 +63,19 @@ def measure(
     device: torch.device,
     *,
     sequences: int = SEQUENCES,
-    layers: int = cost.LAYERS,
+    layers: int = stored_maps.LAYERS,
     repeats: int = REPEATS,
     product: int = PRODUCT,
 ) -> dict[str, float]:
     """Measure both ways in one precision: seconds, sequences per second, share of the peak, and memory in MB."""
-    model, _ = cost.base(layers)
+    model, _ = stored_maps.base(layers)
     model = model.to(device, dtype)
-    config, n = model.config, cost.N
+    config, n = model.config, stored_maps.N
     ids = torch.randint(1000, 20000, (sequences, n), generator=torch.Generator().manual_seed(0)).to(device)
     seconds, memory = {"plain": [], "streamed": []}, {}
     for turn in range(repeats + 1):  # of the first turn, in which kernels are chosen, nothing counts
         for way, times in seconds.items():
-            statistics = streaming.MapStatistics(layers, cost.HEADS, n, device) if way == "streamed" else None
+            statistics = streaming.MapStatistics(layers, stored_maps.HEADS, n, device) if way == "streamed" else None
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             took = seconds_of(device, lambda s=statistics: read(model, ids.split(BATCH), s))
@@ -96,14 +97,13 @@ def measure(
 def distance(device: torch.device) -> float:
     """Return the largest difference of a layer's statistics, taken on the device, from those of float64 maps."""
     generator = torch.Generator().manual_seed(0)
-    query, key, value = (
-        torch.randn(cost.BATCH, cost.HEADS, cost.N, cost.CHANNEL, generator=generator) for _ in range(3)
-    )
-    maps = (query.double() @ key.double().transpose(-1, -2) / cost.CHANNEL**0.5).softmax(-1)
-    statistics = streaming.MapStatistics(1, cost.HEADS, cost.N, device)
-    statistics.attend(0, *(part.to(device) for part in (query, key, value)), scale=cost.CHANNEL**-0.5)
+    shape = stored_maps.BATCH, stored_maps.HEADS, stored_maps.N, stored_maps.CHANNEL
+    query, key, value = (torch.randn(shape, generator=generator) for _ in range(3))
+    maps = (query.double() @ key.double().transpose(-1, -2) / stored_maps.CHANNEL**0.5).softmax(-1)
+    statistics = streaming.MapStatistics(1, stored_maps.HEADS, stored_maps.N, device)
+    statistics.attend(0, *(part.to(device) for part in (query, key, value)), scale=stored_maps.CHANNEL**-0.5)
     statistics.state = {name: total.cpu() for name, total in statistics.state.items()}
-    return cost.distance(statistics, cost.vectorised(maps))
+    return stored_maps.distance(statistics, stored_maps.vectorised(maps))
 
 
 def compute(device: torch.device) -> Result:
@@ -111,7 +111,7 @@ def compute(device: torch.device) -> Result:
     units = {"seconds": "s", "rate": "sequences per second", "memory": "MB", "peak": "operations per second"}
     values = {
         f"{name}_{key}": Value(
-            float(f"{value:.6g}"), cost.ANYTHING if key != "peak" else 1e18, unit=units.get(key.rpartition("_")[2], "")
+            float(f"{value:.6g}"), ANYTHING if key != "peak" else 1e18, unit=units.get(key.rpartition("_")[2], "")
         )
         for name, dtype in DTYPES.items()
         for key, value in measure(dtype, device).items()

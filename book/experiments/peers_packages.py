@@ -17,7 +17,7 @@ import numpy as np
 
 from book.publish.records import Experiment, Result, Value
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 WAYS = ROOT / "tests" / "benchmarks" / "peers_ways.py"
 ANYTHING = 1e12
 TASKS = {
@@ -63,7 +63,7 @@ def measure_way(task: str, way: str, what: str, out: Path) -> dict:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def _agreement(task: str, way: str, folder: Path) -> float:
+def agreement(task: str, way: str, folder: Path) -> float:
     """Return how far a way's numbers lie from ours, as a share of the largest; it may have computed fewer rows."""
     ours, theirs = (np.load(folder / f"{task}-{name}.npy", allow_pickle=False) for name in (TASKS[task][0], way))
     gap = float(np.abs(theirs - ours[: len(theirs)]).max() / np.abs(ours).max())
@@ -84,7 +84,7 @@ def measure(say=lambda line: None) -> tuple[dict[tuple[str, str], dict], dict[st
                 if task != "import":  # that measures both at once, in a fresh process
                     numbers |= measure_way(task, way, "memory", out)
                 if task in AGREE and way not in (ways[0], "none"):
-                    numbers["difference"] = _agreement(task, way, folder)
+                    numbers["difference"] = agreement(task, way, folder)
                 versions = numbers.pop("versions")
                 found[task, way] = numbers
                 say(
@@ -99,7 +99,7 @@ def compute(device) -> Result:
     found, versions = measure()
     values = {
         f"{task}/{way}/{name}": Value(
-            _digits(value), AGREE[task] if name == "difference" else ANYTHING, unit=UNITS.get(name, "")
+            digits(value), AGREE[task] if name == "difference" else ANYTHING, unit=UNITS.get(name, "")
         )
         for (task, way), numbers in found.items()
         for name, value in numbers.items()
@@ -107,7 +107,7 @@ def compute(device) -> Result:
     return Result(values | {f"version/{name}": Value(version) for name, version in versions.items()})
 
 
-def _digits(value: float | int) -> float | int:
+def digits(value: float | int) -> float | int:
     """Keep three digits: more would be noise."""
     return value if isinstance(value, int) else float(f"{value:.3g}")
 
