@@ -64,4 +64,4 @@ def test_a_page_runs_on_another_bert_and_says_of_each_claim_whether_it_holds_the
     shown = run(PAGES[name], parameters)
     claims = [claim.id for claim in ledger.claims() if claim.chapter == name]
     assert not [claim for claim in claims if not re.search(rf"{claim} (?:not here|{'|'.join(ledger.OUTCOMES)})", shown)]
-    assert "With the model my-bert and the texts of texts.txt" in shown
+    assert "the model my-bert and the texts of texts.txt" in shown

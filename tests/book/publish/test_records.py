@@ -298,9 +298,10 @@ def test_a_resealed_record_has_the_summary_and_the_licences_that_are_stated(tmp_
 
 
 def stated_numbers(name: str) -> set[float]:
-    """Return the numbers in the code of an experiment and of what it imports of the studies."""
+    """Return the numbers in the code of an experiment and of what it imports of experiments and studies."""
     module, root = experiments.modules()[name], experiments.BOOK.parent
-    files = [path for path in dependencies.reachable([module], root) if "studies" in path.parts]
+    reached = dependencies.reachable([module], root)
+    files = [path for path in reached if {"studies", "experiments"} & set(path.parts)]
     nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     return {0.0} | {float(n.value) for n in nodes if isinstance(n, ast.Constant) and type(n.value) in (int, float)}
 
