@@ -10,9 +10,11 @@ from analysis.models import checkpoints, pretrained
 from book.experiments.variant_data import BASELINES, score_run
 from book.experiments.variant_data_balanced_swap import LEAST, count_telling_words, find_telling_words
 from book.experiments.variant_data_baselines_real import on_open, open_sequences
+from book.experiments.variant_data_units import sizes, sizes_of_test
 from book.lab.dna.baselines import KmerRegression, Lookup, by_nothing
 from book.lab.dna.fasta import Gene, read_fasta
 from book.lab.dna.simulate import invent_backbones, read_backbones
+from book.lab.dna.splits import split
 from book.publish import experiments, records
 from book.publish.records import data_folder
 from book.studies.shared.variant_measures import Run
@@ -37,6 +39,14 @@ def test_a_classifier_and_simple_ones_are_scored_on_the_same_parts(variant_folde
     assert (values["train"].value, values["validation"].n) == (len(parts.train), len(parts.validation))
     assert values["kmers"].value > values["length"].value > values["majority"].value
     assert values["exchanged_bases"].value + values["exchanged_deletions"].value <= 1
+
+
+def test_the_units_of_a_test_part_hold_all_its_sequences(variant_data):
+    assert sizes(["x", "y", "y"]).tolist() == [2, 1]
+    for by in ("sequence", "clade", "lineage"):
+        found = sizes_of_test(variant_data, by)
+        assert found.sum() == len(split(variant_data.genes, by, 0).test)
+        assert (found.max() > 1) == (by != "sequence")
 
 
 def test_a_word_tells_a_class_if_nine_in_ten_of_enough_sequences_are_of_it():
