@@ -11,7 +11,6 @@ from analysis.maps import gates
 from analysis.representations import anisotropy
 from book.studies.shared import released_code
 from book.studies.shared import released_code as code
-from book.studies.text_and_code import repository, survey
 
 
 def draw(*shape, seed=0):
@@ -132,51 +131,3 @@ def test_noise_comes_near_the_closed_gate_in_its_rows_and_not_in_the_codes_entro
     faint, closed = (released_code.measure_map(each) for each in (released_code.draw_noise(0.01), gates.closed(512)))
     assert closed.rows - faint.rows < 1e-4
     assert faint.whole - closed.whole > 2
-
-
-def test_the_same_map_has_no_distance_and_disjoint_ones_have_all():
-    maps = draw(2, 4, 4).softmax(-1)
-    assert survey.total_variation(maps, maps).max() == 0
-    diagonal = torch.eye(4)[None]
-    torch.testing.assert_close(survey.total_variation(diagonal, diagonal.roll(1, -1)), torch.ones(1))
-    torch.testing.assert_close(survey.correlation(maps, 3 * maps + 1), torch.ones(2, dtype=torch.float64))
-
-
-def test_the_rank_is_numpys_in_single_precision():
-    low = (draw(40, 5) @ draw(5, 30, seed=1)).float()
-    assert survey.rank(low) == np.linalg.matrix_rank(low.numpy()) == 5
-
-
-def test_frames_of_a_vocabulary_that_was_cut_from_the_gene_itself():
-    gene = "".join(np.random.default_rng(0).choice(list("ACGT"), 600))
-    cut = [gene[i : i + 12] for i in range(0, len(gene) - 11, 9)]
-    values, arrays = repository.count_frames([word.lower() for word in cut], gene)
-    assert values["words"].value == values["placed"].value == len(cut)
-    assert values["uncodonic"].value == 0
-    assert arrays["frame_shares"].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]
-    assert arrays["reference_frames"][0].tolist() == [len(cut), len(cut)]
-
-
-def test_a_word_with_a_copied_base_is_counted_as_one():
-    gene = "".join(np.random.default_rng(1).choice(list("ACGT"), 300))
-    start = next(
-        i
-        for i in range(50, 200)
-        if gene[i + 5] not in (gene[i + 4], gene[i + 6])
-        and repository.count_copies([gene[i : i + 6] + gene[i + 5 : i + 11]], gene)["copied"].value
-    )
-    copied = gene[start : start + 6] + gene[start + 5 : start + 11]
-    counts = repository.count_copies([copied], gene)
-    assert (counts["copied"].value, counts["inserted"].value) == (1, 0)
-
-
-def test_a_confusion_table_counts_blocks_of_rows():
-    logits = np.eye(3)[[0, 0, 2, 1, 2]]
-    assert repository.tally(logits, (2, 3)).tolist() == [[2, 0, 0], [0, 1, 2]]
-
-
-def test_printed_ranks_are_read_by_their_title():
-    text = (
-        "Rank of matrix V\n====\n  L1  64.00  63.00\n  L2  64.00  64.00\nRank of each layer output Y\n L1 512.00 1.00\n"
-    )
-    assert repository.read_ranks(text, "matrix V").tolist() == [[64, 63], [64, 64]]

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +15,6 @@ from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier
 from book.publish.records import Value
 from book.studies.shared import variant_columns, variant_measures, variant_seeds
-from book.studies.shared import variant_seeds as seeds
-from book.studies.variant_data import experiments
 from tests.analysis.fake_device import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -200,60 +197,3 @@ def test_data_that_do_not_fit_the_vocabulary_are_refused(run, variant_folder, mo
     monkeypatch.setattr(variant_measures.dna_classifier, "make_data", lambda *_: other)
     with pytest.raises(ValueError, match="another vocabulary"):
         variant_measures.open_run(variant_folder)
-
-
-def test_bert_and_baselines_are_scored_on_the_same_parts(run, variant_folder, monkeypatch):
-    """A classifier that names the true class but for one sequence; the regression sees the same test part."""
-    truth = {gene.bases: gene.label for gene in run.data.genes}
-    test = [run.data.genes[i] for i in run.data.parts.test]
-
-    def all_but_one(model, tokenizer, sequences):
-        named = [run.data.labels.index(truth.get(bases, "Mu")) for bases in sequences]
-        return torch.eye(8)[[(i + (bases == test[0].bases)) % 8 for i, bases in zip(named, sequences)]]
-
-    monkeypatch.setattr(experiments.dna_classifier, "predict", all_but_one)
-    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *_, **__: variant_folder)
-    found = experiments.score_all({"sequence": "some", "clade": "other"}, dna_classifier.TINY, BACKBONES)
-    table, first = found.arrays["confusion"][0], run.data.labels.index(test[0].label)
-    assert table.sum() == len(test)
-    assert np.trace(table) == len(test) - 1 == table.sum() - table[first, (first + 1) % 8]
-    assert found["bert/sequence"] == found["bert/clade"] == pytest.approx(1 - 1 / len(test))
-    assert found.values["bert/sequence"].low < found["bert/sequence"]
-    assert found["train/sequence"] == len(run.data.parts.train)
-    assert found["kmers/sequence"] > found["length/sequence"]
-
-
-def test_real_lineages_are_kept_apart_with_their_own_recipe(run, variant_folder, monkeypatch, tmp_path):
-    asked, opened = [], []
-    monkeypatch.setattr(experiments, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(experiments, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(
-        experiments.variant_seeds, "find_run", lambda name, **options: asked.append((name, options)) or variant_folder
-    )
-    monkeypatch.setattr(
-        experiments.variant_measures,
-        "open_run",
-        lambda folder, lineages, device: opened.append((lineages, device)) or run,
-    )
-    found = experiments.compute_real_splits(torch.device("cpu"))
-    assert found.arrays["parts"].tolist() == ["sequence", "lineage"]
-    assert [(name, options["recipe"].by, options["recipe"].steps, options["folder"]) for name, options in asked] == [
-        ("real", "sequence", 700, tmp_path),
-        ("real-by-lineage", "lineage", 700, tmp_path),
-    ]
-    assert opened == [(tmp_path, torch.device("cpu"))] * 2
-
-
-def test_the_pre_trained_one_is_measured_like_the_others(run, variant_folder, monkeypatch, tmp_path):
-    folder = shutil.copytree(variant_folder, tmp_path / "pretrained")
-    with np.load(folder / "trace.npz") as trace:
-        np.savez(folder / "trace.npz", pretrain_loss=np.r_[np.full(9, 5.0), np.full(20, 3.0)], **trace)
-    asked, measured = [], []
-    monkeypatch.setattr(experiments.variant_seeds, "find_run", lambda *a, **k: asked.append(k) or folder)
-    monkeypatch.setattr(seeds, "measure_folder", lambda *given: measured.append(given) or ({}, {"gates": np.ones(3)}))
-    found = experiments.compute_pretraining(GPU)
-    assert measured == [(folder, 0, GPU)]
-    assert asked[0]["recipe"] == replace(dna_classifier.MINI, pretrain_steps=experiments.UPDATES)
-    assert found["pretrain_loss"] == 3
-    assert found["vocabulary"] == len(run.data.tokenizer)
-    assert set(found.tolerances) == set(found.arrays) == {"gates", "pretrain_loss"}

@@ -1,18 +1,16 @@
 """What the records of the variant classifier count: marks, tables of confusion, seeds, controls, real lineages."""
 
-import gzip
 import json
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
 from book.lab import dna_probe
-from book.lab.dna import kmers, sites
+from book.lab.dna import sites
 from book.lab.dna.fasta import GAP, Gene
 from book.lab.dna.simulate import invent_backbones
 from book.lab.dna.splits import Split
@@ -20,7 +18,6 @@ from book.lab.training import dna_classifier
 from book.publish import choose_inputs
 from book.studies.shared import variant_columns, variant_measures, variant_seeds
 from book.studies.variant_classifier import base, controls
-from book.studies.variant_data import experiments
 from tests.analysis.fake_device import GPU, pretended
 
 BACKBONES = invent_backbones(0, codons=60)
@@ -240,34 +237,6 @@ def test_seeds_stand_side_by_side(monkeypatch):
     assert found.arrays["cone"][:, 0, 0].tolist() == list(variant_seeds.SEEDS)
     assert set(found.tolerances) == set(found.arrays)
     assert all(found.tolerances.values())
-
-
-@pytest.mark.slow
-def test_real_lineages_are_counted_with_what_was_deposited(small, traced, monkeypatch, tmp_path):
-    known = [small.genes[i] for i in small.parts.test[:10]]
-    wrong = known[0].bases[:-12] + "TTTTTTTTTTTT"  # named Mu, whatever it is
-    records = [(g.name, g.bases, g.label) for g in known] + [("strange", wrong, "Alpha")]
-    (tmp_path / "open_sequences.tsv").write_text("name\tclass\n" + "".join(f"{n}\t{c}\n" for n, _, c in records))
-    (tmp_path / "open_sequences_S.fasta.gz").write_bytes(
-        gzip.compress("".join(f">{n}\n{b}\n" for n, b, _ in records).encode())
-    )
-    monkeypatch.setattr(experiments, "data_folder", lambda name: tmp_path)
-    monkeypatch.setattr(experiments, "read_backbones", lambda folder: BACKBONES)
-    monkeypatch.setattr(experiments, "FRESH", 16)
-    monkeypatch.setattr(variant_seeds, "find_run", lambda *_, **__: traced)
-    with pretended(), mock.patch.object(variant_measures, "open_run", wraps=variant_measures.open_run) as opened:
-        found = experiments.compute_real(GPU)
-    opened.assert_called_once_with(traced, tmp_path, GPU)
-    assert (found.values["open"].value, found.values["open"].n) == (10 / 11, 11)
-    assert found.arrays["open_confusion"][small.labels.index("Alpha"), small.labels.index("Mu")] == 1
-    assert np.trace(found.arrays["open_confusion"]) == 10
-    shares = [kmers.unknown_share(small.tokenizer, bases) for _, bases, _ in records]
-    assert found.values["open_unknown"].value == pytest.approx(np.mean(shares))
-    assert found.values["open_unknown"].high == max(shares) > 0
-    assert found.values["test"].n == 16
-    assert found.values["whole_test"].n == len(small.parts.test)
-    assert found.arrays["confusion"].sum((1, 2)).tolist() == [16] * 5
-    assert set(found.tolerances) == set(found.arrays)
 
 
 # --- controls and phases

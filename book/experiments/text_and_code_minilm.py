@@ -12,21 +12,19 @@ from torch.nn import functional
 
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
-from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import SEEDS
 from book.publish.records import Experiment, Result
+from book.studies.shared import released_survey as survey
 from book.studies.shared.released_code import ROWS, TOKENS
-from book.studies.text_and_code import survey
-from book.studies.text_and_code.classifier import stacked, tolerance
 
-MODEL, PASSAGES = "minilm", 6
+PASSAGES = 6
 
 
 def survey_texts(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
     """Measure a model on passages, and five random initialisations on the longest; by network and measure."""
     checkpoint = checkpoints.find(name)
-    trained = pretrained.load(checkpoint, device=device)
-    coded = [encode(checkpoint, text) for text in passages]
+    trained, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
+    coded = [encode(tokenizer, text, trained.config.max_position_embeddings) for text in passages]
     longest = max(coded, key=lambda each: each["input_ids"].shape[1])
     found = {
         "trained": [_measure(trained, each) for each in coded],
@@ -35,14 +33,17 @@ def survey_texts(name: str, passages: Sequence[str], device: torch.device | str 
     return {
         f"{network}/{measure}": values
         for network, measured in found.items()
-        for measure, values in stacked(measured).items()
+        for measure, values in survey.stacked(measured).items()
     }
 
 
-def encode(checkpoint: Checkpoint, text: str) -> dict[str, Tensor]:
-    """Return the ids and the mask of a text with padding; texts of more tokens than a gene are cut."""
-    tokenizer = pretrained.tokenizer(checkpoint)
-    coded = tokenizer(text, truncation=True, max_length=TOKENS, return_tensors="pt")
+def encode(tokenizer, text: str, positions: int) -> dict[str, Tensor]:
+    """Return the ids and the mask of a text with padding.
+
+    A text of more tokens than a gene is cut, and so is one that with its padding is longer than the model's positions.
+    """
+    longest = min(TOKENS, positions * TOKENS // ROWS)
+    coded = tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")
     return pad(coded, tokenizer.pad_token_id)
 
 
@@ -67,19 +68,19 @@ def _measure(model: torch.nn.Module, coded: Mapping[str, Tensor]) -> dict[str, n
     )
 
 
-def survey_model(name: str, device: torch.device | str = "cpu") -> Result:
-    """Measure a BERT on the first of the book's passages."""
-    arrays = survey_texts(name, texts.passages(count=PASSAGES), device)
-    return Result({}, arrays, {each: tolerance(each) for each in arrays})
+def survey_model(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> Result:
+    """Measure a BERT on passages."""
+    arrays = survey_texts(name, passages, device)
+    return Result({}, arrays, {each: survey.tolerance(each) for each in arrays})
 
 
 def compute(device: torch.device) -> Result:
-    """Measure MiniLM."""
-    return survey_model(MODEL, device)
+    """Measure MiniLM on the first of the book's passages."""
+    return survey_model("minilm", texts.passages(count=PASSAGES), device)
 
 
 EXPERIMENT = Experiment(
-    models=(MODEL,),
+    models=("minilm",),
     compute=compute,
     minutes=2,
     seed=0,

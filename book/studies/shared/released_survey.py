@@ -4,6 +4,7 @@ Sequences are padded, as the code pads them. "Tokens" are the positions that are
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -273,3 +274,30 @@ def _median(counts: Tensor) -> Tensor:
 
 def _arrays(**tensors: Tensor) -> dict[str, np.ndarray]:
     return {name: tensor.double().cpu().numpy().astype(np.float32) for name, tensor in tensors.items()}
+
+
+def stacked(measured: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Stack what was measured of several passages, passages first."""
+    return {name: np.stack([each[name] for each in measured]) for name in measured[0]}
+
+
+def tolerance(name: str) -> float:
+    """Say how far an array may differ on another machine: float32 sums, rows and cells at the brink of a threshold."""
+    measure = name.rpartition("/")[2]
+    for ending, most in (
+        ("failing", 0.03),
+        ("cone", 5.0),
+        ("keys", 2.0),
+        ("values", 2.0),
+        ("rank_maps", 3.0),
+        ("rank_outputs", 2.0),
+        ("rank_layers", 2.0),
+        ("value_entropy", 0.05),
+        ("largest", 0.05),
+        ("grown", 0.01),
+        ("empty", 1.0),
+        ("words", 0.0),
+    ):
+        if measure.endswith(ending):
+            return most
+    return 5e-3

@@ -9,14 +9,14 @@ import io
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from book.lab.dna.kmers import STRIDE, K
+from book.lab.dna import frames
 from book.publish import records
 from book.publish.records import Experiment, Result, Value
 
@@ -31,9 +31,6 @@ BLOCKS = (24, 143, 300, 300, 300)
 """Rows of the logits by class: at most 300 each, class after class, as the code writes them and the counts fit."""
 RANKS = {"maps": "matrix softmax", "weights": "matrix W_v", "outputs": "each head output", "values": "matrix V"}
 """Our names of the notebook's tables of ranks, with the beginnings of their titles."""
-NEAR = 2
-"""The mismatches up to which a word counts as a place of the reference gene."""
-BASES = "ACGTN"
 
 
 def show(folder: Path, commit: str, path: str) -> str:
@@ -86,86 +83,6 @@ def read_ranks(text: str, title: str) -> Int[np.ndarray, "layer head"]:
     return np.array([[float(number) for number in row.split()] for row in rows]).astype(int)
 
 
-def count_frames(words: Iterable[str], gene: str) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
-    """Say in which frames a vocabulary's words lie on the reference gene.
-
-    A word's frame is its place on the gene modulo the stride: 0 where nothing before it has shifted it. Deletions of
-    whole codons shift words by 3 or 6; any other frame needs a shift that no lost codon makes.
-
-    Returns
-    -------
-    tuple
-        ``words``, ``words_with_n``, ``placed`` (words without N with one nearest place of at most :data:`NEAR`
-        mismatches) and ``uncodonic``, the share of these in another frame than 0, 3 and 6; ``reference_frames``
-        ``(frame, 2)``, how many of the gene's words in each frame there are and how many the vocabulary has, and
-        ``frame_shares`` ``(frame,)`` of the placed words.
-    """
-    words = [word.upper() for word in words]
-    known = set(words)
-    cut = [[gene[i : i + K] for i in range(frame, len(gene) - K + 1, STRIDE)] for frame in range(STRIDE)]
-    reference = np.array([[len(of_frame), sum(word in known for word in of_frame)] for of_frame in cut])
-    clean = [word for word in words if "N" not in word]
-    places = nearest_places(clean, gene)
-    frames = np.bincount(places[places >= 0] % STRIDE, minlength=STRIDE)
-    shares = frames / frames.sum()
-    return (
-        {
-            "words": Value(len(words)),
-            "words_with_n": Value(len(words) - len(clean)),
-            "placed": Value(int(frames.sum())),
-            "uncodonic": Value(float(1 - shares[::3].sum())),
-        },
-        {"reference_frames": reference, "frame_shares": shares},
-    )
-
-
-def nearest_places(words: Sequence[str], gene: str, near: int = NEAR) -> Int[np.ndarray, " word"]:
-    """Return where on the gene each word has its fewest mismatches; -1 if it has more than ``near``, or ties.
-
-    Examples
-    --------
-    >>> nearest_places(["ACGTACGTACGA"], "TTTACGTACGTACGTTT")
-    array([3])
-    """
-
-    def code(text: str) -> np.ndarray:
-        return np.array([BASES.index(base) for base in text], np.int8)
-
-    windows = np.lib.stride_tricks.sliding_window_view(code(gene), K)
-    places = np.full(len(words), -1)
-    for i, word in enumerate(words):
-        mismatches = (windows != code(word)).sum(1)
-        if (least := mismatches.min()) <= near and (mismatches == least).sum() == 1:
-            places[i] = mismatches.argmin()
-    return places
-
-
-def count_copies(words: Iterable[str], gene: str) -> dict[str, Value]:
-    """Count words that are the gene with one of its bases written twice, beside those with another base put in.
-
-    What substitutions could make as well is left out: runs of one base, and words that have at most :data:`NEAR`
-    mismatches with the gene in the frame before the new base or behind it.
-    """
-    known, copied, inserted = {word.upper() for word in words}, set(), set()
-    for start in range(1, len(gene) - K):
-        window = gene[start : start + K - 1]
-        frames = gene[start : start + K], gene[start - 1 : start + K - 1]
-        for i in range(1, K - 2):
-            if window[i] in (window[i - 1], window[i + 1]):
-                continue
-            for base in "ACGT":
-                word = window[: i + 1] + base + window[i + 1 :]
-                if min(sum(map(str.__ne__, word, frame)) for frame in frames) > NEAR:
-                    (copied if base == window[i] else inserted).add(word)
-    inserted -= copied
-    return {
-        "copied_possible": Value(len(copied)),
-        "copied": Value(len(copied & known)),
-        "inserted_possible": Value(len(inserted)),
-        "inserted": Value(len(inserted & known)),
-    }
-
-
 def read_counts(notebook: str) -> dict[str, np.ndarray]:
     """Read from the notebook how many sequences each class has, in all and in the test part, and each part."""
     classes = re.findall(r"duplicated ids = \d+/(\d+)", cell_texts(notebook, 34))
@@ -183,19 +100,16 @@ def compute(device: torch.device) -> Result:
     values, arrays = summarise_logits(logits, outputs)
     words = json.loads(show(folder, HEAD, "models/added_tokens.json"))
     gene = "".join(show(folder, HEAD, "datasets/reference.fasta").splitlines()[1:]).upper()[GENE]
-    counted, frames = count_frames(words, gene)
+    counted, of_frames = frames.count_frames(words, gene)
     ranks = cell_texts(show(folder, FIRST, NOTEBOOK), 82)
-    values |= (
-        counted
-        | count_copies(words, gene)
-        | {
-            "vocabulary": Value(len(show(folder, HEAD, "models/vocab.txt").splitlines())),
-            "first_id": Value(min(words.values())),
-            "last_id": Value(max(words.values())),
-        }
-    )
+    values |= {name: Value(count) for name, count in (counted | frames.count_copies(words, gene)).items()}
+    values |= {
+        "vocabulary": Value(len(show(folder, HEAD, "models/vocab.txt").splitlines())),
+        "first_id": Value(min(words.values())),
+        "last_id": Value(max(words.values())),
+    }
     arrays |= (
-        frames
+        of_frames
         | read_counts(show(folder, LAST, NOTEBOOK))
         | {f"rank_{name}": read_ranks(ranks, title) for name, title in RANKS.items()}
     )

@@ -4,7 +4,7 @@ One sequence of Omicron goes through every network; through the trained one also
 means of maps are taken over a few.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -18,8 +18,8 @@ from book.lab.dna.fasta import Gene
 from book.lab.training.dna_classifier import Data
 from book.publish.records import Experiment, Result
 from book.studies.shared import released_code as code
+from book.studies.shared import released_survey as survey
 from book.studies.shared import variant_measures
-from book.studies.text_and_code import survey
 
 MODEL, CLASS = "variant-bert-mini", "Omicron"
 AVERAGED = 4
@@ -43,7 +43,9 @@ def survey_networks(run: variant_measures.Run, gene: Gene) -> dict[str, np.ndarr
             measured |= survey.compare_attention(passage) | survey.measure_maps(passage) | survey.measure_ranks(passage)
         by_rung.setdefault(name, []).append(measured)
     return {
-        f"{name}/{measure}": values for name, found in by_rung.items() for measure, values in stacked(found).items()
+        f"{name}/{measure}": values
+        for name, found in by_rung.items()
+        for measure, values in survey.stacked(found).items()
     }
 
 
@@ -51,11 +53,6 @@ def encode(data: Data, gene: Gene) -> dict[str, Tensor]:
     """Return the ids and the mask of one sequence, padded as the code pads."""
     coded = data.encode([gene], code.ROWS)
     return {name: coded[name] for name in ("input_ids", "attention_mask")}
-
-
-def stacked(measured: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Stack what was measured of several passages, passages first."""
-    return {name: np.stack([each[name] for each in measured]) for name in measured[0]}
 
 
 @torch.no_grad()
@@ -95,7 +92,7 @@ def compute(device: torch.device) -> Result:
     tested = [run.data.genes[i] for i in run.data.parts.test]
     genes = {label: [gene for gene in tested if gene.label == label][:AVERAGED] for label in run.data.labels}
     arrays = survey_networks(run, genes[CLASS][0])
-    by_class = stacked(
+    by_class = survey.stacked(
         [survey.measure_rows(survey.run(run.model, **encode(run.data, of_class[0]))) for of_class in genes.values()]
     )
     arrays |= {f"classes/{name}": by_class[name] for name in ("cone", "padded_code_cone")}
@@ -104,29 +101,7 @@ def compute(device: torch.device) -> Result:
     arrays["words"] = np.array(
         [[len(code.padded_words(gene.bases)) for gene in of_class] for of_class in genes.values()]
     )
-    return Result({}, arrays, {name: tolerance(name) for name in arrays})
-
-
-def tolerance(name: str) -> float:
-    """Say how far an array may differ on another machine: float32 sums, rows and cells at the brink of a threshold."""
-    measure = name.rpartition("/")[2]
-    for ending, most in (
-        ("failing", 0.03),
-        ("cone", 5.0),
-        ("keys", 2.0),
-        ("values", 2.0),
-        ("rank_maps", 3.0),
-        ("rank_outputs", 2.0),
-        ("rank_layers", 2.0),
-        ("value_entropy", 0.05),
-        ("largest", 0.05),
-        ("grown", 0.01),
-        ("empty", 1.0),
-        ("words", 0.0),
-    ):
-        if measure.endswith(ending):
-            return most
-    return 5e-3
+    return Result({}, arrays, {name: survey.tolerance(name) for name in arrays})
 
 
 EXPERIMENT = Experiment(

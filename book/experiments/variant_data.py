@@ -1,0 +1,144 @@
+"""Trained classifiers by what their training kept apart, around the invented gene and around real lineages.
+
+All learn from the same training part and are scored on the same test part, once, beside simple classifiers. Around real
+lineages the sequences are simulated, too; ``real`` also asks the classifier about 89 real, openly deposited sequences.
+What is real needs the folder ``sars-cov-2``; none of its sequences enters the project, only what is counted here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis.statistics.intervals import share_interval
+from book.lab.dna.baselines import hits
+from book.lab.dna.fasta import read_fasta
+from book.lab.dna.kmers import unknown_share
+from book.lab.dna.simulate import Backbone, invent_backbones, read_backbones
+from book.lab.dna.splits import unit_names
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value, data_folder
+from book.studies.shared import variant_measures, variant_seeds
+from book.studies.shared.variant_baselines import fitted, score
+
+DATA = "sars-cov-2"
+BASELINES = ("majority", "length", "phase", "nearest", "kmers", "kmers-gapped")
+RUNS = {"sequence": "seed0", "clade": "by-clade", "lineage": "by-lineage"}
+"""Folders of the trained classifiers by what is kept apart; parted by sequence it is the bundled one."""
+REAL_RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
+REAL_RECIPE = dna_classifier.shortened(dna_classifier.MINI, steps=700)
+"""Real classes are of up to 277 lineages and take longer than invented ones."""
+FRESH = 64
+
+
+def score_run(run: variant_measures.Run, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
+    """Score a trained classifier and the simple ones on its own parts.
+
+    Returns
+    -------
+    tuple
+        Values, and how often each class of the test part is named as each, ``(class, named)``.
+    """
+    train, validation, test = (
+        [run.data.genes[i] for i in part]
+        for part in (run.data.parts.train, run.data.parts.validation, run.data.parts.test)
+    )
+    groups = unit_names(test, run.card["recipe"]["by"])
+    probabilities = dna_classifier.predict(run.model, run.data.tokenizer, [gene.bases for gene in test])
+    right = np.array([run.data.labels[i] == gene.label for i, gene in zip(probabilities.argmax(-1).tolist(), test)])
+    values = {
+        "bert": replace(score("bert", right, groups), tolerance=0.01),
+        "validation": Value(run.card["validation"], 0.01, n=len(validation)),
+        "train": Value(len(train)),
+        "units": Value(len(set(groups)), n=len(test)),
+    }
+    values |= {name: score(name, hits(fitted(name, train, validation), test), groups) for name in BASELINES}
+    values |= variant_seeds.follow(run.model, run.data, backbones)
+    return values, variant_seeds.tally(run.data, test, probabilities)
+
+
+def score_all(
+    runs: Mapping[str, str],
+    recipe: dna_classifier.Recipe,
+    backbones: Sequence[Backbone],
+    device: torch.device | str = "cpu",
+    lineages: Path | None = None,
+) -> Result:
+    """Score a classifier for each way to part, training those that are not there; values as ``name/part``."""
+    values, tables = {}, []
+    for by, name in runs.items():
+        folder = variant_seeds.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
+        found, counts = score_run(variant_measures.open_run(folder, lineages, device), backbones)
+        values |= {f"{what}/{by}": value for what, value in found.items()}
+        tables.append(counts)
+    return Result(
+        values, {"confusion": np.stack(tables).astype(np.int32), "parts": np.array(list(runs))}, {"confusion": 2}
+    )
+
+
+def compute_splits(device: torch.device) -> Result:
+    """Score seed 0, parted in three ways, around the invented gene."""
+    return score_all(RUNS, dna_classifier.MINI, invent_backbones(0), device=device)
+
+
+def compute_real_splits(device: torch.device) -> Result:
+    """Score the classifier around real lineages when sequences or whole lineages are kept apart."""
+    folder = data_folder(DATA)
+    return score_all(REAL_RUNS, REAL_RECIPE, read_backbones(folder), device, folder)
+
+
+def compute_real(device: torch.device) -> Result:
+    """Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class."""
+    folder = data_folder(DATA)
+    trained = variant_seeds.find_run("real", recipe=REAL_RECIPE, folder=folder, device=device)
+    run = variant_measures.open_run(trained, folder, device)
+    backbones = read_backbones(folder)
+    counts = variant_seeds.confuse_all(run.model, run.data, variant_seeds.make_sets(run.data, backbones, 0, FRESH))
+    values = {
+        name.replace(" ", "_"): variant_seeds.accuracy_value(table) for name, table in zip(variant_seeds.SETS, counts)
+    }
+    size = len(run.data.parts.test)
+    whole = share_interval(round(run.card["test"] * size), size)
+    values["whole_test"] = Value(whole.value, 0.01, whole.low, whole.high, size)
+    values |= variant_seeds.follow(run.model, run.data, backbones, FRESH)
+    genes = read_fasta(folder / "open_sequences_S.fasta.gz", folder / "open_sequences.tsv")
+    real = variant_seeds.confuse(run.model, run.data, genes)
+    values["open"] = variant_seeds.accuracy_value(real)
+    of_test = [run.data.genes[i] for i in run.data.parts.test]
+    for name, asked in (("open", genes), ("test", of_test)):
+        unknown = [unknown_share(run.data.tokenizer, gene.bases) for gene in asked]
+        values[f"{name}_unknown"] = Value(
+            float(np.mean(unknown)), 1e-6, float(min(unknown)), float(max(unknown)), len(asked)
+        )
+    measured, found, _ = variant_measures.measure_run(run, 1, most=variant_measures.MOST, control=False)
+    arrays = {name: measured[name] for name in variant_seeds.KEPT}
+    tolerances = {name: variant_measures.tolerance(name) for name in arrays}
+    arrays |= {"confusion": counts.astype(np.int32), "open_confusion": real.astype(np.int32)}
+    return Result(values | found, arrays, tolerances | {"confusion": 2, "open_confusion": 1})
+
+
+EXPERIMENTS = {
+    "splits": Experiment(
+        models=("variant-bert-mini",),
+        compute=compute_splits,
+        minutes=16,
+        seed=0,
+        summary="The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts",
+    ),
+    "real-splits": Experiment(
+        data=(DATA,),
+        compute=compute_real_splits,
+        minutes=25,
+        seed=0,
+        summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts",
+    ),
+    "real": Experiment(
+        data=(DATA,),
+        compute=compute_real,
+        minutes=15,
+        seed=0,
+        summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures",
+    ),
+}
