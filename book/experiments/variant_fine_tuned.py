@@ -24,11 +24,13 @@ from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm
+from book.experiments import variant_measures, variant_seeds
+from book.lab import classifier_survey, map_counts
+from book.lab.classifier_runs import find_run
 from book.lab.dna.fasta import Gene
 from book.lab.mathematics import layer_profile
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared import map_counts, variant_measures, variant_seeds
 from book.studies.shared.ladder import measure_controls
 
 RECIPE = dna_classifier.Recipe(
@@ -87,7 +89,7 @@ COUNTED = (
     "vertical_mass",
     "vertical_short",
 )
-"""What is counted on the maps of a layer, by its name in :mod:`book.studies.shared.map_counts`."""
+"""What is counted on the maps of a layer, by its name in :mod:`book.lab.map_counts`."""
 
 
 def make_model(data: dna_classifier.Data, seed: int, start: bool = True) -> nn.Module:
@@ -98,9 +100,9 @@ def make_model(data: dna_classifier.Data, seed: int, start: bool = True) -> nn.M
 
 def measure(model: nn.Module, data: dna_classifier.Data, genes: Sequence[Gene]) -> dict[str, np.ndarray]:
     """Measure sequences, stacked: :data:`KEPT`, and what the functions below return."""
-    measured = variant_measures.stack(variant_measures.survey(model, data, genes, read=False))
-    arrays = {name: measured[name] for name in KEPT} | {"maps": variant_measures.largest_values(model)}
-    passed = [variant_measures.pass_all(model, data.encode([gene]))[0] for gene in genes]
+    measured = classifier_survey.stack(classifier_survey.survey(model, data, genes, read=False))
+    arrays = {name: measured[name] for name in KEPT} | {"maps": classifier_survey.largest_values(model)}
+    passed = [classifier_survey.pass_all(model, data.encode([gene]))[0] for gene in genes]
     layers = load(model).encoder_layers()
     return (
         arrays
@@ -171,7 +173,7 @@ def level_heads(
 
     Logits are less their mean over classes, which the softmax does not see.
     """
-    return np.stack([_level(model, variant_measures.pass_all(model, data.encode([gene]))[0]) for gene in genes])
+    return np.stack([_level(model, classifier_survey.pass_all(model, data.encode([gene]))[0]) for gene in genes])
 
 
 def _level(model: nn.Module, stations: Sequence[LayerActivations]) -> np.ndarray:
@@ -194,9 +196,9 @@ def _logits(model: nn.Module, rows: Float[Tensor, "position model"]) -> Float[Te
 
 def measure_seed(folder: Path, seed: int, device: torch.device) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
     """Evaluate and measure one fine-tuned classifier, on the first sequence of each class that it names rightly."""
-    run = variant_measures.open_run(folder, device=device)
+    run = classifier_survey.open_run(folder, device=device)
     values, counts = variant_seeds.score_run(run, seed)
-    genes = variant_measures.choose(run, 1, most=variant_seeds.MOST)
+    genes = classifier_survey.choose(run, 1, most=variant_seeds.MOST)
     arrays = measure(run.model, run.data, genes)
     arrays["effects"] = level_heads(run.model, run.data, [gene for gene in genes if gene.label in READ])
     return values, arrays | {"confusion": counts.astype(np.int32)}
@@ -216,14 +218,12 @@ def of_classes(data: dna_classifier.Data) -> list[Gene]:
 def compute(device: torch.device) -> Result:
     """Put seeds, starts and controls side by side; arrays of the last two after ``start_`` and ``ladder_``."""
     values, trained = {}, []
-    folders = [
-        variant_seeds.find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS
-    ]
+    folders = [find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS]
     for seed, folder in zip(SEEDS, folders, strict=True):
         of_seed, arrays = measure_seed(folder, seed, device)
         values |= {f"{name}_{seed}": value for name, value in of_seed.items()}
         trained.append(arrays)
-    run = variant_measures.open_run(folders[0], device=device)
+    run = classifier_survey.open_run(folders[0], device=device)
     arrays = stack(trained) | {
         f"start_{name}": array for name, array in stack(measure_starts(run.data, device)).items()
     }
@@ -231,7 +231,7 @@ def compute(device: torch.device) -> Result:
     return Result(values, arrays, {name: tolerance(name) for name in arrays})
 
 
-def measure_ladder(run: variant_measures.Run, device: torch.device) -> dict[str, np.ndarray]:
+def measure_ladder(run: classifier_survey.Run, device: torch.device) -> dict[str, np.ndarray]:
     """Measure the controls of a fine-tuned classifier, ``(rung, seed, ...)``."""
     genes = of_classes(run.data)
     collected: list[dict[str, np.ndarray]] = []

@@ -1,14 +1,12 @@
 """What the large classifier is trained with, on two layers: fixed length, compiled, pre-trained, other batches."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier, loop, masked_kmers, timing
 
 SMALL = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
@@ -177,57 +175,6 @@ def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
     assert set(pieces) == {"input_ids", "attention_mask", "labels"}
     for name in ("input_ids", "attention_mask"):
         assert torch.equal(pieces[name], whole[name])
-
-
-@pytest.fixture
-def short_base(monkeypatch):
-    """Make the large recipe one of two layers and a short gene, three steps of which teach nothing."""
-    from book.studies.shared import variant_measures
-    from book.studies.variant_classifier import base
-
-    monkeypatch.setattr(base, "measure_folder", partial(base.measure_folder, pad_to=32))
-    monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", "")
-    monkeypatch.setattr(dna_classifier, "BASE", dna_classifier.shortened(SMALL, steps=3, pad_to=32))
-    monkeypatch.setattr(dna_classifier, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
-    monkeypatch.setattr(
-        variant_measures,
-        "correct",
-        lambda data, test, *_: [
-            next(int(i) for i in data.parts.train if data.genes[i].label == label) for label in data.labels
-        ],
-    )
-
-
-def test_the_record_is_made_of_a_trained_folder(short_base, tmp_path, monkeypatch):
-    from book.__main__ import main
-    from book.publish import experiments, records
-
-    assert main(["train", "variant-bert-base", "--batch", "8", "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
-    card = json.loads((tmp_path / "run" / "report.json").read_text())
-    assert card["recipe"]["batch"] == 8
-    monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", str(tmp_path / "run"))
-    records.write(experiments.find("variant-classifier-base"), torch.device("cpu"), tmp_path / "records")
-    record = records.load("variant-classifier-base", tmp_path / "records")
-    assert record["test"] == card["test"]
-    assert record.values["test"].low <= card["test"] <= record.values["test"].high
-    assert record["training_sequences"] + record.values["validation"].n + record.values["test"].n == 160
-    assert record.array("gates").shape[:3] == (8, 2, 2)
-    assert record.provenance["models"][0]["name"] == "variant-bert-base"
-    assert "control_gates" in record.arrays
-
-
-@pytest.mark.slow
-def test_the_large_one_around_ones_own_lineages_is_measured_with_them(short_base, tmp_path):
-    from book.__main__ import main
-    from book.studies.variant_classifier import base
-
-    own = tmp_path / "own.fasta"
-    own.write_text("".join(f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(3, codons=60)))
-    assert (
-        main(["train", "variant-bert-base", "--backbones", str(own), "--out", str(tmp_path / "run"), "--device", "cpu"])
-        == 0
-    )
-    assert base.measure_folder(tmp_path / "run", own)["origin"] == "real lineages (own.fasta)"
 
 
 @pytest.mark.gpu

@@ -5,58 +5,30 @@ the validation part chose it. Intervals count the units that were parted (sequen
 not their sequences. Nothing but numbers is kept.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from analysis.statistics.intervals import grouped_share_interval
-from book.lab.dna.baselines import KmerRegression, Lookup, NearestLineage, by_length, by_nothing, by_phase, hits
-from book.lab.dna.fasta import GAP, Gene
+from book.lab.dna.baselines import BASELINES, KmerRegression, exchanged, fitted, hits
+from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import kmers
-from book.lab.dna.phase import exchange_gaps, fill_letters, only_deletions, only_substitutions, phases
+from book.lab.dna.phase import fill_letters, only_deletions, only_substitutions, phases
 from book.lab.dna.simulate import Backbone, invent_backbones, simulate
 from book.lab.dna.splits import UNITS, split, unit_names
 from book.publish.records import Experiment, Result, Value
 
 SEQUENCES, SEED = 1200, 0
-STRENGTHS = (1.0, 0.01)
 SIZES, DRAWS = (1, 2, 4, 8, 16, 32), 3
 EDGE = 0.02
 """How far an accuracy of the regression may differ on another machine; the others are exact."""
-
-BASELINES: dict[str, Callable] = {
-    "majority": lambda: Lookup(by_nothing),
-    "length": lambda: Lookup(by_length),
-    "phase": lambda: Lookup(by_phase),
-    "nearest": lambda: NearestLineage(aligned=True),
-    "nearest-ungapped": lambda: NearestLineage(aligned=False),
-    "kmers": lambda strength=1.0: KmerRegression(aligned=False, strength=strength),
-    "kmers-gapped": lambda strength=1.0: KmerRegression(aligned=True, strength=strength),
-}
-"""``kmers`` and ``nearest-ungapped`` read the bases alone, as BERT does; ``kmers-gapped`` and ``nearest`` read the
-alignment."""
 
 
 def parts_of(genes: Sequence[Gene], by: str) -> list[list[Gene]]:
     """Return the sequences of training, validation and test."""
     parts = split(genes, by, SEED)
     return [[genes[i] for i in part] for part in (parts.train, parts.validation, parts.test)]
-
-
-def fitted(name: str, train: Sequence[Gene], validation: Sequence[Gene]):
-    """Fit a baseline on the training part; the validation part chooses the regression's penalty."""
-    if not name.startswith("kmers"):
-        return BASELINES[name]().fit(train)
-    best, most = None, -1.0
-    for strength in STRENGTHS:
-        one = BASELINES[name](strength).fit(train)
-        if (share := hits(one, validation).mean()) > most:
-            best, most = one, share
-        if most == 1:  # none of those left can be better
-            break
-    return best
 
 
 def score(name: str, right: np.ndarray, groups: Sequence[str]) -> Value:
@@ -94,24 +66,6 @@ def by_evidence(backbones: Sequence[Backbone], count: int) -> dict[str, Value]:
             right = hits(fitted(name, train, validation), test)
             values[f"{name}/only-{evidence}"] = score(name, right, unit_names(test, "clade"))
     return values
-
-
-def exchanged(genes: Sequence[Gene], fill: str, seed: int = SEED) -> list[tuple[Gene, str]]:
-    """Give each sequence the deletions of one of another class and another phase; return it with that class.
-
-    Its label stays that of its bases. What was deleted before has the most frequent letter.
-    """
-    rng = np.random.default_rng(seed)
-    keys = [by_phase(gene) for gene in genes]
-    made = []
-    for gene, key in zip(genes, keys):
-        others = [i for i, other in enumerate(genes) if other.label != gene.label and keys[i] != key]
-        if not others:
-            continue
-        other = genes[others[int(rng.integers(len(others)))]]
-        aligned = exchange_gaps(gene.aligned, other.aligned, fill)
-        made.append((replace(gene, aligned=aligned, bases=aligned.replace(GAP, "")), other.label))
-    return made
 
 
 def by_exchange(classifiers: dict, test: Sequence[Gene], fill: str) -> dict[str, Value]:

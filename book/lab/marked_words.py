@@ -1,24 +1,21 @@
-"""To which k-mers do directional columns point: to those where lineages differ?
+"""Words of a gene that one would expect attention to go to, and what attention such words get, over the mean word.
 
-For each sequence the attention that k-mers get is compared between marked k-mers and all of them, with the marks as
-they are and turned round the sequence. [CLS], which is no k-mer, is left out of this and counted apart.
+[CLS], which is no k-mer, is left out of this.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.statistics.intervals import mean_interval, rotations
+from analysis.statistics.intervals import rotations
 from book.lab.dna import sites
 from book.lab.dna.fasta import GAP, Gene
 from book.lab.dna.kmers import kmers
 from book.lab.dna.simulate import Backbone
 from book.lab.training.dna_classifier import Data
-from book.publish.records import Value
 
 MARKS = ("site", "any site", "telling", "rare")
 MASSES = ("columns", "received", "class_row")
-DRAWS = 10_000
 
 
 def marks(data: Data, genes: Sequence[Gene]) -> list[dict[str, np.ndarray]]:
@@ -61,48 +58,6 @@ def _most_frequent(rows: Sequence[str]) -> str:
     table = np.array([np.frombuffer(row.encode(), np.uint8) for row in rows])
     letters = np.frombuffer(f"{GAP}ACGT".encode(), np.uint8)
     return letters[np.stack([(table == letter).sum(0) for letter in letters]).argmax(0)].tobytes().decode()
-
-
-def summarise(
-    data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]], prefix: str = ""
-) -> dict[str, Value]:
-    """Say how much more attention marked k-mers get than all, over layers and heads, and how much chance gives them.
-
-    For each mark and mass three values: the mean over sequences of the ratio with its interval, and the bounds between
-    which 95 % of random turns of the marks (one per sequence) lie; nothing where fewer than two sequences have both
-    marks and columns. Then the share of columns and of all attention on
-    [CLS], and the share of k-mers that each mark is on.
-    """
-    rng, values = np.random.default_rng(0), {}
-    marked = marks(data, genes)
-    for mass in MASSES:
-        by_token = [one[mass].mean(0) for one in measured]
-        on_class = [weights[0] / weights.sum() for weights in by_token if weights.sum() > 0]
-        if len(on_class) > 1:
-            values[f"{prefix}{mass}_on_class"] = _value(mean_interval(on_class), len(on_class), 0.01)
-        for kind in MARKS:
-            turned = [
-                rotations(weights[1:], m[kind])
-                for weights, m in zip(by_token, marked)
-                if m[kind].any() and weights[1:].sum() > 0
-            ]
-            if len(turned) < 2:
-                continue
-            name = f"{prefix}{mass}_{kind.replace(' ', '_')}"
-            values[name] = _value(mean_interval([ratios[0] for ratios in turned]), len(turned), 0.05)
-            chance = np.mean([ratios[rng.integers(len(ratios), size=DRAWS)] for ratios in turned], axis=0)
-            for bound, share in (("low", 0.025), ("high", 0.975)):
-                values[f"{name}_chance_{bound}"] = Value(float(np.quantile(chance, share)), 0.05, n=DRAWS)
-    if not prefix:
-        for kind in MARKS:
-            values[f"tokens_{kind.replace(' ', '_')}"] = Value(
-                float(np.mean([m[kind].mean() for m in marked])), 1e-9, n=len(genes)
-            )
-    return values
-
-
-def _value(interval, n: int, tolerance: float) -> Value:
-    return Value(interval.value, tolerance, interval.low, interval.high, n)
 
 
 def profiles(data: Data, genes: Sequence[Gene], measured: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
