@@ -26,7 +26,7 @@ NULL = 50.0
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the walkthrough; the defaults are its equations taken at their word.
+    """One way to read the walkthrough; the defaults are its equations taken at their word, with the sum over all keys.
 
     Attributes
     ----------
@@ -35,8 +35,8 @@ class Reading:
     shown
         Whether the score tables are printed before or after the mask (masked scores as 0).
     normaliser
-        What each softmax sums over: ``"s <= i"``, ``"all s"``, ``"s < i"``, or ``"all s, then s <= i"``: over all
-        keys, masked, and divided by the row sum plus 1e-9.
+        What each softmax sums over: ``"all s"``, and then masked; ``"s <= i"``; ``"s < i"``; or ``"all s, then s <=
+        i"``: over all keys, masked, and divided by the row sum plus 1e-9.
     empty
         What a row gets that is left with no weight at all: nothing, or itself, in every row or in the first one only.
     weak
@@ -54,7 +54,7 @@ class Reading:
 
     scores: Literal["y_i A y_j", "y_j A y_j", "y_j A y_i"] = "y_i A y_j"
     shown: Literal["before the mask", "after the mask"] = "before the mask"
-    normaliser: Literal["s <= i", "all s", "s < i", "all s, then s <= i"] = "s <= i"
+    normaliser: Literal["all s", "s <= i", "s < i", "all s, then s <= i"] = "all s"
     empty: Literal["nothing", "itself", "itself, first row"] = "nothing"
     weak: Literal["kept", "dropped"] = "kept"
     summed: Literal["j <= i", "j < i", "j <= i, i > 0"] = "j <= i"
@@ -81,7 +81,7 @@ def every() -> list[Reading]:
         (
             reading
             for reading in readings
-            if reading.attention == "softmax" or (reading.normaliser, reading.weak) == ("s <= i", "kept")
+            if reading.attention == "softmax" or (reading.normaliser, reading.weak) == ("all s", "kept")
         ),
         key=lambda reading: len(reading.departures()),
     )
@@ -92,9 +92,9 @@ def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> di
 
     Examples
     --------
-    At their word, the equations give an unseen token the mean of all tokens so far:
+    With the mask before the softmax an unseen token attends to all tokens so far:
 
-    >>> tables(torch.tensor([0, 1]), 2, Reading())["weights 2"]
+    >>> tables(torch.tensor([0, 1]), 2, Reading(normaliser="s <= i"))["weights 2"]
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]], dtype=torch.float64)
     """
