@@ -127,11 +127,10 @@ def draw(name: str, path: Path) -> dict:
 
 def sentence() -> tuple[Figure, dict]:
     """Draw one sentence in gpt2-mini."""
-    from book.studies import intro
-    from book.studies.intro import figures
+    from book.viewers import sentence as viewer
 
-    shown = intro.measure()
-    return figures.sentence(shown.parts, shown.weights), shown.start()
+    parts, weights, start = viewer.take_apart()
+    return viewer.draw(parts, weights), start
 
 
 def mixer() -> tuple[Figure, dict]:
@@ -145,11 +144,9 @@ def mixer() -> tuple[Figure, dict]:
 
 def atlas() -> tuple[Figure, dict]:
     """Draw every head of MiniLM on one sentence."""
-    from book.studies import atlas as study
-    from book.studies.atlas import figures
+    from book.viewers import atlas as viewer
 
-    shown = study.overview(experiments.load(RECORDS["atlas"]))
-    return figures.overview(shown.weights), shown.start()
+    return viewer.draw(viewer.first_sentence(experiments.load(RECORDS["atlas"]))), viewer.START
 
 
 def dial() -> tuple[Figure, dict]:

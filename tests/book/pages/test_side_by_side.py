@@ -7,7 +7,7 @@ import pytest
 from analysis.maps.gates import GATES
 from analysis.statistics import normality
 from book.publish import experiments, ledger
-from book.studies.shared import side_by_side
+from book.viewers import side_by_side
 from tests.book.pages.test_claims_page import build, verdicts  # noqa: F401 (a fixture)
 
 

@@ -11,7 +11,6 @@ from torch.utils._pytree import tree_leaves
 from analysis.models import checkpoints, pretrained
 from book.lab import induction_probe, semi_bias_probe
 from book.lab.training import attention_only
-from book.studies.induction_head import readings as induction_readings
 from book.studies.patterns_and_messages import experiments, readings
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
@@ -142,9 +141,3 @@ def test_costs_are_timed_where_they_are_told_to(monkeypatch):
         monkeypatch.setattr(experiments, name, size)
     with only_there():
         assert (experiments.compute_costs(GPU).array("seconds") > 0).all()
-
-
-def test_a_row_that_sees_nothing_reads_itself_where_it_lies():
-    with pretended():
-        for reading in (r for r in induction_readings.every() if r.empty == "itself"):
-            assert isinstance(induction_readings.weigh(OnGPU(torch.zeros(3, 3)), reading), OnGPU)

@@ -1,7 +1,7 @@
 """Train attention-only transformers on repeated random tokens and watch induction heads form.
 
-Three seeds of the two-layer model, and one of a single layer, which has nothing to compose. Step 0 of each run is its
-control: the same architecture with its random initial weights.
+Three seeds of the two-layer model, then two more, and one run of a single layer, which has nothing to compose. Step 0
+of each run is its control: the same architecture with its random initial weights.
 """
 
 import os
@@ -17,9 +17,7 @@ from book.lab.induction_probe import make_probe
 from book.lab.training import attention_only
 from book.publish.records import Experiment, Result, Value
 
-# ---- Train attention-only transformers on repeated random tokens and watch induction heads form
-
-SEEDS = (0, 1, 2)
+SEEDS, MORE_SEEDS = (0, 1, 2), (3, 4)
 
 
 def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
@@ -36,16 +34,16 @@ def compute(device: torch.device) -> Result:
     )
 
 
-def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: torch.device) -> Result:
+def train_runs(
+    runs: Mapping[str, tuple[attention_only.Config, int]], device: torch.device, steps: int = attention_only.STEPS
+) -> Result:
     """Train runs and keep their traces; ``INDUCTION_RUNS`` names a folder in which interrupted runs resume."""
     values, arrays, tolerances = {}, {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(os.environ.get("INDUCTION_RUNS", scratch))
         for name, (sizes, seed) in runs.items():
-            _, run = attention_only.train(
-                folder / name, seed=seed, device=str(device), probe=make_probe(sizes), config=sizes, name=name
-            )
-            trace = run.trace
+            options = {"seed": seed, "device": str(device), "probe": make_probe(sizes), "config": sizes, "name": name}
+            trace = attention_only.train(folder / name, steps, **options)[1].trace
             arrays |= {f"{name}/{key}": value for key, value in trace.items()}
             tolerances |= {f"{name}/{key}": 5.0 if key in ("new", "repeated") else 1.0 for key in trace}
             values[f"{name}/repeated"] = Value(float(trace["repeated"][-1]), tolerance=0.1, unit="nats")
@@ -53,11 +51,6 @@ def train_runs(runs: Mapping[str, tuple[attention_only.Config, int]], device: to
             values[f"{name}/prefix"] = Value(float(trace["prefix"][-1].max()), tolerance=0.1)
             values[f"{name}/formed"] = Value(formed_at(trace["step"], trace["prefix"]), tolerance=100, unit="steps")
     return Result(values, arrays, tolerances)
-
-
-# ---- Two more seeds of the two-layer model on repeated random tokens, beside the three of the first record
-
-MORE_SEEDS = (3, 4)
 
 
 def train_more_seeds(device: torch.device) -> Result:

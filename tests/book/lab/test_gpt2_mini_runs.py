@@ -6,8 +6,8 @@ import pytest
 
 from analysis.core.files import Refused
 from analysis.models import checkpoints
+from book.lab import gpt2_mini_runs
 from book.lab.training import gpt2_mini
-from book.studies.shared import gpt2_mini_runs
 
 
 @pytest.fixture(autouse=True)
