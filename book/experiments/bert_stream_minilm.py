@@ -38,8 +38,11 @@ READ_BACK = (
     ("first", "shuffled"),
     ("heads", "x"),
     ("heads", "x and second"),
+    ("heads", "x and mean"),
+    ("heads", "x, mean and second"),
 )
-"""What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
+"""What is read back from which station; ``x`` is what the layer read, of which its heads are functions, ``mean`` the
+mean of that over the text: what every word's heads could know of the text."""
 
 
 def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
@@ -154,7 +157,10 @@ def _read_back(
     train = ~test & ~choose
     if len(passed) < 3:
         return np.full((len(READ_BACK), heads), math.nan)
+    mean = torch.cat([p.x.double().mean(0, keepdim=True).expand_as(p.x) for p in passed])
     rows = rows | {
+        "x and mean": torch.cat([rows["x"], mean], -1),
+        "x, mean and second": torch.cat([rows["x"], mean, rows["second"]], -1),
         "shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
         "x and second": torch.cat([rows["x"], rows["second"]], -1),
     }
