@@ -160,11 +160,9 @@ def dial() -> tuple[Figure, dict]:
 
 def switches() -> tuple[Figure, dict]:
     """Draw the residual of MiniLM and its controls under every set of parts."""
-    from book.studies.bert_rank import figures
-    from book.studies.bert_rank import switches as study
+    from book.viewers import switches
 
-    shown = study.last_residuals(experiments.load(RECORDS["switches"]))
-    return figures.settings(shown.names, shown.ladder), shown.start()
+    return switches.draw(experiments.load(RECORDS["switches"])), switches.START
 
 
 def cone() -> tuple[Figure, dict]:

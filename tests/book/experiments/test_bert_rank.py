@@ -1,7 +1,8 @@
-"""One part at a time taken out of a small random encoder: what is changed is that part and nothing else."""
+"""The residual with one part taken out, on a small random encoder: what is changed is that part and nothing else."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,8 +11,8 @@ from analysis.models.extraction import Observed
 from analysis.representations.rank_collapse import residual
 from analysis.transformer.encoder import encode, random_layers, run_layer
 from analysis.transformer.mlp import apply_mlp
-from book.studies.bert_rank import controls, stacks
-from book.studies.bert_rank.stacks import NO_MLP, WHOLE
+from book.experiments import bert_rank_ladder as ladder
+from book.experiments import bert_rank_switches as switches
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,11 @@ def texts():
 
 @pytest.fixture(scope="module")
 def fits(layers, texts):
-    return controls.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
+    return ladder.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
 
 
 def run(name, x, layers, fits):
-    return controls.run_way(x, layers, fits, controls.WAYS[name])
+    return ladder.run_way(x, layers, fits, ladder.WAYS[name])
 
 
 def test_the_whole_network_is_the_encoder(layers, texts, fits):
@@ -46,12 +47,6 @@ def test_without_the_mlp_its_layer_norm_still_runs(layers, texts, fits):
     (_, bare), _ = run("without the MLP and its LayerNorm", texts[0], layers[:1], fits[:1])
     torch.testing.assert_close(after, torch.nn.functional.layer_norm(bare, [8], norm.gain, norm.bias, norm.eps))
     assert abs(residual(after) - residual(bare)) > 0.01
-
-
-def test_uniform_attention_gives_every_row_the_same(layers, texts, fits):
-    maps = controls.level(texts[0], layers[0])
-    added = run_layer(texts[0], layers[0], patched_attention=maps).attention_output
-    torch.testing.assert_close(added, added[:1].expand_as(added))
 
 
 @pytest.mark.parametrize(("name", "factor"), [("without attention", 0.0), ("attention twice as large", 2.0)])
@@ -77,27 +72,26 @@ def test_fits_are_least_squares(layers, texts, fits):
     assert misses[0] <= misses[1] < misses[0] * 1.001
 
 
-def test_a_document_is_measured_in_every_way(layers, texts, fits):
-    states = torch.stack(encode(texts[0], layers))
-    found = controls.measure_document(states, layers, fits)
-    assert found["residual"].shape == (3, len(controls.WAYS))
-    assert found["cosine"][0] == pytest.approx(1)
-    assert found["residual"][-1, 0] == pytest.approx(residual(states[-1]).log10().item())
-    assert found["cosine"][1:].max() < 1 - 1e-4
-    assert found["factor"].shape == (2, len(controls.FACTORS))
-    assert found["fit"].shape == (2, len(controls.FITS))
-
-
 def test_the_theorems_factor_is_seen_where_rows_are_nearly_alike(layers, texts):
     mean, noise = texts[0, :1], 1e-4 * texts[1]
-    expected, seen = controls._shrink(mean + noise, layers[0])
+    expected, seen = ladder.shrink(mean + noise, layers[0])
     assert seen.item() == pytest.approx(expected.item(), rel=1e-2)
 
 
-def test_the_chapter_prints_the_cosine_of_every_set_of_parts(layers, texts):
-    observed = Observed(layers, [torch.stack(encode(x, layers)) for x in texts])
-    found = stacks.measure_trained_stack({"trained": observed})
-    assert found.cosines["trained"][WHOLE] == pytest.approx(1)
-    assert found.cosines["trained"][NO_MLP] < 1 - 1e-4
-    assert set(found.cosines["trained"]) == set(found.traced["trained"])
-    assert found.ends["trained"]["GELU"] == pytest.approx((found.final["trained"][WHOLE], 1))
+def test_a_document_is_measured_in_every_way(layers, texts, fits):
+    states = torch.stack(encode(texts[0], layers))
+    found = ladder.measure_document(states, layers, fits)
+    assert found["residual"].shape == (3, len(ladder.WAYS))
+    assert found["cosine"][0] == pytest.approx(1)
+    assert found["residual"][-1, 0] == pytest.approx(residual(states[-1]).log10().item())
+    assert found["cosine"][1:].max() < 1 - 1e-4
+    assert found["factor"].shape == (2, len(ladder.FACTORS))
+    assert found["fit"].shape == (2, len(ladder.FITS))
+
+
+def test_the_switches_without_a_gain_are_those_with_a_gain_of_one(layers, texts):
+    found = switches.trace(list(texts[:2]), layers)
+    assert found.shape == (*switches.SHAPE, 3)
+    np.testing.assert_array_equal(found[:, :, 0, 0], found[:, :, 0, 1])
+    whole = torch.stack([residual(encode(x, layers)[-1]) for x in texts[:2]]).log10().mean()
+    assert found[1, 2, 1, 1, -1] == pytest.approx(whole.item())

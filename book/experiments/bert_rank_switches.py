@@ -1,4 +1,4 @@
-"""The residual of MiniLM, of its controls and of random stacks under every setting of the switches, for the viewer.
+"""The residual of MiniLM, of its controls and of random stacks under every setting of the switches.
 
 Settings are axes: skip connections (without, with), the MLP (none, linear, GELU), LayerNorm (without, with), and the
 gains of the LayerNorms (ones, the model's own); without LayerNorm the last makes no difference. Residuals are
@@ -7,7 +7,7 @@ logarithms to base 10, of models the mean over one document of each kind.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -17,49 +17,25 @@ from jaxtyping import Float
 from analysis.core.weights import EncoderLayer
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import RUNGS, SEEDS, make_controls
-from analysis.plotting.ladder import Ladder
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
-from book.publish.records import Experiment, Record, Result, Value
-from book.studies.bert_rank.controls import LONGEST
-from book.studies.bert_rank.stacks import GAINS, set_parts
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared.ladder import measure_controls
 
+LONGEST = 32  # tokens of a document
+GAINS = (0.55, 1.0, 2.0)
 MLPS = ("none", "linear", "GELU")
 SHAPE = (2, len(MLPS), 2, 2)  # skip, MLP, LayerNorm, its gains
 WIDTH, DEPTH = 64, 12  # random stacks
 FLOOR = 1e-13  # what falls lower is rounding, which another machine does otherwise
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The residual after the last layer under each setting with the model's own gains."""
-
-    names: tuple[str, ...]
-    ladder: Ladder
-
-    def start(self) -> dict[str, int | str]:
-        """Return what the viewer shows at first: the whole model."""
-        return {"of": "model", "skip": 1, "mlp": MLPS.index("GELU"), "norm": 1, "gain": 1}
-
-
 def settings() -> Iterator[tuple[tuple[int, int, int, int], Switches]]:
     """Walk through all places of the arrays, with the switches that stand there."""
     for skip, mlp, norm, gain in product(*map(range, SHAPE)):
-        yield (skip, mlp, norm, gain), set_parts(skip=bool(skip), mlp=mlp > 0, norms=bool(norm), linear=mlp == 1)
-
-
-def last_residuals(record: Record | Result) -> Settings:
-    """Read the residuals after the last layer, those with the most parts first."""
-    rows = [(place, switches) for place, switches in settings() if place[-1]][::-1]
-    trained = np.array([record.array("trained")[place][-1] for place, _ in rows])
-    controls = {
-        rung: np.stack([values[:, *place, -1] for place, _ in rows], 1)
-        for rung, values in zip(RUNGS, record.array("controls"), strict=True)
-    }
-    names = tuple(switches.describe().replace("attention + ", "") for _, switches in rows)
-    return Settings(names, Ladder(trained, controls))
+        norms = {"norm_attention": bool(norm), "norm_mlp": bool(norm)}
+        yield (skip, mlp, norm, gain), Switches(skip=bool(skip), mlp=mlp > 0, linear=mlp == 1, **norms)
 
 
 def compute(device: torch.device) -> Result:

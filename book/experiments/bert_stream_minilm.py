@@ -3,11 +3,11 @@
 `survey` does it for any model of the BERT family; the record is MiniLM on the bundled passages.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.weights import EncoderLayer
@@ -22,41 +22,8 @@ from analysis.transformer.activations import LayerActivations
 from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import apply_mlp
+from book.lab.ridge_regression import explained, fit_ridge
 from book.publish.records import Experiment, Result
-
-# ---- Reading rows back by ridge regression, and how much of them a prediction explains
-
-
-def fit_ridge(
-    x: Float[Tensor, "row input"], y: Float[Tensor, "row output"], new: Float[Tensor, "other input"], ridge: float
-) -> Float[Tensor, "other output"]:
-    """Predict y at new rows by ridge regression; the ridge is in units of the mean squared column of x.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[0.0], [1.0], [2.0]])
-    >>> fit_ridge(x, 2 * x + 1, torch.tensor([[3.0]]), ridge=0.0)
-    tensor([[7.]])
-    """
-    centre, level = x.mean(0), y.mean(0)
-    x = x - centre
-    gram = x.T @ x
-    gram += ridge * gram.diagonal().mean() * torch.eye(len(gram), dtype=x.dtype, device=x.device)
-    return (new - centre) @ torch.linalg.solve(gram, x.T @ (y - level)) + level
-
-
-def explained(predicted: Float[Tensor, "row output"], y: Float[Tensor, "row output"]) -> Float[Tensor, ""]:
-    """Return the share of y's variance that a prediction explains; below 0 where its mean would do better.
-
-    Examples
-    --------
-    >>> explained(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [2.0]]))
-    tensor(0.5000)
-    """
-    return 1 - (predicted - y).square().sum() / (y - y.mean(0)).square().sum()
-
-
-# ---- What a BERT layer mixes: couplings of blocks, the MLP's interactions, what can be read back, with the control
 
 POINTS, SAMPLES, PAIRS = 4, 1500, 12
 READ_TEXTS, READ_TOKENS = 12, 128
@@ -71,20 +38,19 @@ READ_BACK = (
     ("first", "shuffled"),
     ("heads", "x"),
     ("heads", "x and second"),
+    ("heads", "x and mean"),
+    ("heads", "x, mean and second"),
 )
-"""What is read back from which station; ``x`` is what the layer read, of which its heads are functions."""
+"""What is read back from which station; ``x`` is what the layer read, of which its heads are functions, ``mean`` the
+mean of that over the text: what every word's heads could know of the text."""
 
 
 def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
     """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than three passages: to read back, one fits, one chooses the ridge, one is held out.
+    With fewer than three passages nothing is read back (one fits, one chooses the ridge, one is held out), and with one
+    head there are no two blocks to interact: the numbers are nan then.
     """
-    if len(passages) < 3:
-        raise ValueError(f"passages must be at least three, to fit, to choose and to hold out, got {len(passages)}")
     checkpoint = checkpoints.find(name)
     tokenizer = pretrained.tokenizer(checkpoint)
     found = {}
@@ -160,7 +126,7 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
     half = min(200, len(picked) // 2)
     a, b = picked[:half], picked[-half:]
     mixed = []
-    for _ in range(PAIRS):
+    for _ in range(PAIRS if heads > 1 else 0):
         i, j = torch.randperm(heads, generator=generator)[:2].tolist()
         crossed = block_mixing.interaction(function, a, b, heads, (i, j)).norm(dim=-1)
         swapped = head_layout.split(a, heads).clone()
@@ -173,7 +139,7 @@ def _measure_mlp(rows: dict[str, Tensor], layer: EncoderLayer, generator: torch.
         "linear": explained(fitted, y[odd]).item(),
         "additive": block_mixing.additive_share(function, picked, heads, generator),
         "additive_linear": block_mixing.additive_share(lambda row: row @ product, picked, heads, generator),
-        "interaction": float(np.mean(mixed)),
+        "interaction": float(np.mean(mixed)) if mixed else math.nan,
         "relu_error": ((apply_mlp(x, mlp, torch.relu) - y).norm() / y.norm()).item(),
         "least_singular": torch.linalg.svdvals(torch.func.jacrev(function)(x[:1]).squeeze())[-1].item(),
     }
@@ -189,7 +155,12 @@ def _read_back(
     text = torch.cat([torch.full((len(p.x),), i, device=p.x.device) for i, p in enumerate(passed)])
     test, choose = text % 3 == 0, text % 9 == 1
     train = ~test & ~choose
+    if len(passed) < 3:
+        return np.full((len(READ_BACK), heads), math.nan)
+    mean = torch.cat([p.x.double().mean(0, keepdim=True).expand_as(p.x) for p in passed])
     rows = rows | {
+        "x and mean": torch.cat([rows["x"], mean], -1),
+        "x, mean and second": torch.cat([rows["x"], mean, rows["second"]], -1),
         "shuffled": rows["second"][torch.randperm(len(text), generator=generator)],
         "x and second": torch.cat([rows["x"], rows["second"]], -1),
     }

@@ -1,4 +1,4 @@
-"""The residual of MiniLM and of its controls with one part at a time taken out, and what the ladder says of it.
+"""The residual of MiniLM and of its controls with one part at a time taken out, on documents of four kinds.
 
 Beside each residual stands the cosine of the sentence with that of the whole network: where it is near 0, what ran is
 another network. Lines and linear maps in place of the MLP are fitted on other documents than they are tried on.
@@ -16,19 +16,13 @@ from torch.nn.functional import gelu
 
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import LARGE, PERMUTED
 from analysis.models.reading import load
 from analysis.representations.rank_collapse import residual
-from analysis.statistics.intervals import mean_interval
 from analysis.transformer.encoder import Switches, run_layer
 from analysis.transformer.mlp import apply_mlp
 from book.lab.documents import load_documents
-from book.publish import Inputs, Numbers
-from book.publish.phrases import percent
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import DocumentLadder, Rungs, load_rungs, survey_documents
-
-# ---- The residual of MiniLM with one part at a time taken out, on documents of four kinds, and that of its controls
+from book.studies.shared.documents import survey_documents
 
 LONGEST, LONGEST_FIT = 32, 128  # tokens of a document that is run, and of those that are fitted to
 RIDGE = 1e-3  # of the mean variance of what the MLP reads: keeps the linear map finite on few rows
@@ -102,9 +96,9 @@ def measure_document(
         "residual": torch.stack([residual(torch.stack(run)) for run, _ in runs], 1).clamp_min(1e-16).log10(),
         "cosine": torch.stack([torch.cosine_similarity(run[-1].mean(0), own, dim=0) for run, _ in runs]),
         "size": torch.stack([size for _, size in runs]),
-        "hidden": torch.stack([_look_at_hidden_rows(x, layer) for x, layer in zip(states, layers)]),
-        "factor": torch.stack([_shrink(x, layer) for x, layer in zip(states, layers)]),
-        "fit": torch.stack([_try_fit(x, layer, fit) for x, layer, fit in zip(states, layers, fits)]),
+        "hidden": torch.stack([look_at_hidden_rows(x, layer) for x, layer in zip(states, layers)]),
+        "factor": torch.stack([shrink(x, layer) for x, layer in zip(states, layers)]),
+        "fit": torch.stack([try_fit(x, layer, fit) for x, layer, fit in zip(states, layers, fits)]),
     }
     return {name: values.numpy(force=True) for name, values in found.items()}
 
@@ -140,19 +134,20 @@ def fit_mlps(observed: extraction.Observed) -> list[Fit]:
     return fits
 
 
-def _look_at_hidden_rows(x: Tensor, layer: EncoderLayer) -> Tensor:
+def look_at_hidden_rows(x: Tensor, layer: EncoderLayer) -> Tensor:
+    """Return what ``HIDDEN`` names, of what GELU reads and writes."""
     z = run_layer(x, layer).first @ layer.mlp.W_in + layer.mlp.b_in
     return torch.stack([gelu(z).mean(), (z < 0).double().mean(), residual(z), residual(gelu(z))])
 
 
-def _shrink(x: Tensor, layer: EncoderLayer) -> Tensor:
+def shrink(x: Tensor, layer: EncoderLayer) -> Tensor:
     """Return what the theorem on skip connections expects the residual to be multiplied by, and what it is."""
     a, mean = layer.attention, x.mean(0)
     added = torch.einsum("m,hmc,hcn->n", mean, a.W_V, a.W_O) + torch.einsum("hc,hcn->n", a.b_V, a.W_O) + a.b_O
     return torch.stack([mean.norm() / (mean + added).norm(), residual(run_layer(x, layer).before_first) / residual(x)])
 
 
-def _try_fit(x: Tensor, layer: EncoderLayer, fit: Fit) -> Tensor:
+def try_fit(x: Tensor, layer: EncoderLayer, fit: Fit) -> Tensor:
     """Return the share of the MLP's variance that the lines and the map explain here, and the mean slope."""
     read = run_layer(x, layer).first
     written = apply_mlp(read, layer.mlp)
@@ -165,137 +160,10 @@ def _try_fit(x: Tensor, layer: EncoderLayer, fit: Fit) -> Tensor:
     return torch.stack([*explained, fit.slope.mean()])
 
 
-# ---- What the ladder of controls says of collapse in a trained model with one part at a time taken out
-
-PANELS = ("whole", "without the MLP", "uniform attention", "hidden rows, by GELU")
-PLACES = {
-    **{way: ("residual", k) for k, way in enumerate(WAYS)},
-    **{name: ("hidden", k) for k, name in enumerate(HIDDEN)},
-    **{name: ("factor", k) for k, name in enumerate(FACTORS)},
-    **{name: ("fit", k) for k, name in enumerate(FITS)},
-    "end": ("residual", -1, slice(None)),
-    "cosine": ("cosine",),
-    "size": ("size",),
-}
-
-
-@dataclass(frozen=True)
-class LadderNumbers(Numbers):
-    """Residuals after the last layer (geometric means over documents or seeds), cosines, and GELU's hidden rows."""
-
-    prefix = "rank-ladder"
-    whole: float
-    whole_large: float
-    whole_permuted: float
-    mlp: float  # taken out
-    mlp_cosine: float
-    mlp_large: float
-    mlp_permuted: float
-    mlp_factor: float  # of the residual, by taking the MLP out; with an interval over documents
-    mlp_factor_low: float
-    mlp_factor_high: float
-    norm: float  # without the MLP and its LayerNorm
-    line: float
-    line_cosine: float
-    map: float
-    map_cosine: float
-    z: float
-    z_cosine: float
-    uniform: float
-    attention: float  # taken out
-    attention_large: float
-    half_large: float
-    double: float
-    size: float  # of what attention adds, beside the stream
-    size_large: float
-    size_half_large: float
-    size_double: float
-    slope_low: float  # of the best lines, mean over units: the least and the largest layer
-    slope_high: float
-    below_trained: str
-    below_large: str
-    below_permuted: str
-    apart_trained: str
-    apart_large: str
-    apart_permuted: str
-
-
-def measure_rungs(inputs: Inputs) -> Rungs:
-    """Read the ladder; residuals are given as logarithms to base 10."""
-    rungs = load_rungs("bert-rank-ladder", inputs, PLACES)
-    before, after = rungs["residual before"], rungs["residual after"]
-    rungs.measures["hidden rows, by GELU"] = DocumentLadder(
-        after.documents - before.documents,
-        {rung: values - before.controls[rung] for rung, values in after.controls.items()},
-    )
-    return rungs
-
-
-def write_ladder(rungs: Rungs) -> LadderNumbers:
-    """Write the numbers of the text."""
-
-    def of(name: str, rung: str | None = None) -> np.ndarray:
-        return rungs[name].documents if rung is None else rungs[name].controls[rung]
-
-    def end(way: str, rung: str | None = None) -> float:
-        return float(10 ** of(way, rung)[:, -1].mean())
-
-    def mean(name: str, way: str, rung: str | None = None) -> float:
-        return float(of(name, rung)[:, list(WAYS).index(way)].mean())
-
-    def span(name: str, rung: str | None = None) -> str:
-        layers = of(name, rung).mean(0)
-        return f"{layers.min():+.2f} to {layers.max():+.2f}".replace("-", "\u2212")
-
-    def share(rung: str | None = None) -> str:
-        return percent(float(of("share below zero", rung).mean()))
-
-    removed = mean_interval(of("without the MLP")[:, -1] - of("whole")[:, -1])
-    slopes = of("slope").mean(0)
-    return LadderNumbers(
-        whole=end("whole"),
-        whole_large=end("whole", LARGE),
-        whole_permuted=end("whole", PERMUTED),
-        mlp=end("without the MLP"),
-        mlp_cosine=mean("cosine", "without the MLP"),
-        mlp_large=end("without the MLP", LARGE),
-        mlp_permuted=end("without the MLP", PERMUTED),
-        mlp_factor=10**removed.value,
-        mlp_factor_low=10**removed.low,
-        mlp_factor_high=10**removed.high,
-        norm=end("without the MLP and its LayerNorm"),
-        line=end("best line per unit"),
-        line_cosine=mean("cosine", "best line per unit"),
-        map=end("best linear map"),
-        map_cosine=mean("cosine", "best linear map"),
-        z=end("z in place of GELU"),
-        z_cosine=mean("cosine", "z in place of GELU"),
-        uniform=end("uniform attention"),
-        attention=end("without attention"),
-        attention_large=end("without attention", LARGE),
-        half_large=end("attention half as large", LARGE),
-        double=end("attention twice as large"),
-        size=mean("size", "whole"),
-        size_large=mean("size", "whole", LARGE),
-        size_half_large=mean("size", "attention half as large", LARGE),
-        size_double=mean("size", "attention twice as large"),
-        slope_low=float(slopes.min()),
-        slope_high=float(slopes.max()),
-        below_trained=share(),
-        below_large=share(LARGE),
-        below_permuted=share(PERMUTED),
-        apart_trained=span("hidden rows, by GELU"),
-        apart_large=span("hidden rows, by GELU", LARGE),
-        apart_permuted=span("hidden rows, by GELU", PERMUTED),
-    )
-
-
-EXPERIMENTS = {
-    "ladder": Experiment(
-        "The residual of MiniLM with one part at a time taken out, and of the ladder of its controls",
-        compute,
-        models=("minilm",),
-        minutes=4,
-        seed=0,
-    )
-}
+EXPERIMENT = Experiment(
+    "The residual of MiniLM with one part at a time taken out, and of the ladder of its controls",
+    compute,
+    models=("minilm",),
+    minutes=4,
+    seed=0,
+)
