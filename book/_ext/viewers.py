@@ -154,11 +154,9 @@ def atlas() -> tuple[Figure, dict]:
 
 def dial() -> tuple[Figure, dict]:
     """Draw one head of MiniLM at a few dials."""
-    from book.studies.weighted_mean import figures
-    from book.studies.weighted_mean import sentence as study
+    from book.viewers import dial as viewer
 
-    shown = study.turn_head(experiments.load(RECORDS["dial"]))
-    return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
+    return viewer.draw(experiments.load(RECORDS["dial"])), viewer.start()
 
 
 def switches() -> tuple[Figure, dict]:

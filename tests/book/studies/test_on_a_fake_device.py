@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from analysis.models import checkpoints, pretrained
+from book.experiments import weighted_mean_gpt2
 from book.lab import induction_probe, semi_bias_probe
 from book.lab.training import attention_only
 from book.studies.induction_head import readings as induction_readings
@@ -16,7 +17,6 @@ from book.studies.patterns_and_messages import experiments, readings
 from book.studies.semi_bias import first_layer
 from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from book.studies.shared import equality
-from book.studies.weighted_mean import experiments as weighted_mean
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.tiny import GPT2, write_model
 
@@ -64,7 +64,7 @@ def compare(found, due):
 
 
 COMPUTE = [
-    weighted_mean.turn_gpt2,
+    weighted_mean_gpt2.compute,
     experiments.compute_equality,
     semi_bias_gpt2.compute_gpt2,
     experiments.compute_spectra,
