@@ -29,7 +29,7 @@ def test_every_figure_of_the_paper_that_is_judged_has_a_row(html):
         ("K-07", "the page's line 3"),
         ("P-09", "step 3"),
         ("B-77", "the paper's Table 1"),
-        ("M-15", "tech 2"),
+        ("M-15", "Technical Details, 2"),
     ],
 )
 def test_a_place_cannot_be_taken_for_ours(claim, words):
