@@ -136,11 +136,9 @@ def sentence() -> tuple[Figure, dict]:
 
 def mixer() -> tuple[Figure, dict]:
     """Draw one query of GPT-2's first layer, by the record of it."""
-    from book.studies.semi_bias import figures
-    from book.studies.semi_bias import gpt2 as study
+    from book.viewers import mixer as viewer
 
-    shown = study.mixtures(experiments.load(RECORDS["mixer"]))
-    return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+    return viewer.draw(experiments.load(RECORDS["mixer"])), viewer.start()
 
 
 def atlas() -> tuple[Figure, dict]:

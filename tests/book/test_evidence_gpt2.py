@@ -16,7 +16,9 @@ PAGES = {
     for name, path in execution.pages().items()
     if re.search(r'^MODEL = "gpt2', path.read_text("utf-8"), re.MULTILINE) and not STUDY.search(path.read_text("utf-8"))
 }
-TEXTS = {"one text": ["The value of the name is returned."], "three texts": ["The name of", "a file.", "Is the value."]}
+SENTENCES = "The value of the name is returned. ", "The name of a file. ", "Is the value an expression? "
+LONG = [40 * sentence for sentence in SENTENCES]  # more than the context of gpt2-mini
+TEXTS = {"one text": LONG[:1], "three texts": LONG}
 
 
 @pytest.fixture(params=TEXTS.values(), ids=TEXTS)

@@ -1,41 +1,34 @@
-"""GPT-2's semi-bias over its positions, and its first layer for the mixer.
+"""GPT-2's semi-bias over its positions, from attention, LayerNorm and positions; no token table is needed.
 
 Everything in float64. ``sigma(e + p)`` depends on the token, which the parameters without a token table cannot give:
 ``WIDTHS`` lists the widths of a token, in units of the median position's, for which ``sigma^2 = sigma_p^2 + token^2``.
-
-The last position, which was hardly trained, is left out. Factors are kept in half precision.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.decomposition.folding import fold_norm
 from analysis.decomposition.terms import key_direction, semi_bias
-from analysis.maps.locality import causal_attention, position_only, position_scores
+from analysis.maps.locality import position_only, position_scores
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
 from analysis.statistics.correlation import recency
-from analysis.transformer.attention import project, softmax
 from analysis.transformer.layernorm import sigma
-from book.publish.records import Experiment, Record, Result, Value
-from book.studies.semi_bias.first_layer import equality, map_error
+from book.lab.first_layer import along_axes, map_error, rewriting_errors
+from book.publish.records import Experiment, Result, Value
 from book.studies.shared.ladder import measure_controls
-
-# ---- The semi-bias of GPT-2 from its attention, LayerNorm and position parameters; no token table is needed
 
 WIDTHS = (0.0, 1.0, 2.0)
 DRAWS = 1000
 EVERY = 8
 
 
-def compute_gpt2(device: torch.device) -> Result:
+def compute(device: torch.device) -> Result:
     """Measure GPT-2."""
     return measure(checkpoints.find("gpt2"), device)
 
@@ -79,18 +72,6 @@ def _table(p) -> dict:
         "pc_scores": scores,
         "pc_recency": recency(scores.T),
     }
-
-
-def along_axes(
-    p: Float[Tensor, "position model"], count: int
-) -> tuple[Float[Tensor, "position axis"], Float[Tensor, " axis"]]:
-    """Return the positions along their first principal axes, turned so that they end positive, and all axes' sizes.
-
-    Of positions whose last hundred sum to nothing along an axis, which way it is turned does not matter.
-    """
-    U, S, _ = torch.linalg.svd(p - p.mean(0), full_matrices=False)
-    scores = U[:, :count] * S[:count]
-    return torch.where(scores[-100:].sum(0) < 0, -scores, scores), S
 
 
 def near(positions: int) -> int:
@@ -194,124 +175,15 @@ def _equality(p, layer, ln) -> dict[str, Value]:
     first = p[:100]
     g = torch.Generator().manual_seed(1)
     e = torch.randn(first.shape, generator=g, dtype=torch.float64).to(p.device) * sigma(first).median()
-    errors = equality(e, first, layer, ln) | {"map": map_error(p, layer)}
+    errors = rewriting_errors(e, first, layer, ln) | {"map": map_error(p, layer)}
     return {f"error_{name}": Value(gap, tolerance=1e-12 if gap < 1e-11 else 1e-9) for name, gap in errors.items()}
 
 
-# ---- GPT-2's first layer for the score mixer: ``T^p``, and ``T^pp`` as a product of narrow factors
-
-RANK = 12
-HEAD, QUERY = 3, 700  # shown at first: a head whose far peak is sharp, and a query with more than one turn before it
-
-
-@dataclass(frozen=True)
-class Mixtures:
-    """One query's weights under ``T^pp`` alone and under ``T^p + T^pp``, and where the first of them peak far back."""
-
-    weights: dict[str, Float[np.ndarray, " key"]]
-    curve: Float[np.ndarray, "position 3"]
-    query: int
-    far: int
-
-    def start(self) -> dict[str, int]:
-        """Return what the viewer shows at first: ``T^pp`` alone."""
-        return {"head": HEAD, "query": self.query, "Tp": 0}
-
-
-def mixtures(record: Record | Result) -> Mixtures:
-    """Take the query's weights from the factors, tokens as wide as a position."""
-    width = record.array("sigma").astype(np.float64)
-    shrink = width / np.sqrt(width**2 + np.median(width) ** 2)
-    left, right = (record.array(name)[HEAD].astype(np.float64) for name in ("left", "right"))
-    pairs = ((left[QUERY] @ right.T) * shrink * shrink[QUERY])[: QUERY + 1]
-    ramp = (record.array("own")[HEAD] * shrink)[: QUERY + 1]
-    weights = {
-        name: softmax(torch.from_numpy(scores)).numpy()
-        for name, scores in {"circle alone": pairs, "ramp and circle": ramp + pairs}.items()
-    }
-    return Mixtures(weights, record.array("curve"), QUERY, int(next(iter(weights.values())).argmax()))
-
-
-def compute_mixer(device: torch.device) -> Result:
-    """Factor the scores of positions, and say how far the attention of the factors is from that of the model."""
-    checkpoint = checkpoints.find("gpt2")
-    model = load(checkpoint, dtype=torch.float64)
-    ln = model.norm("attention").to(device)
-    folded = fold_norm(model.layers[0].plain().to(device), ln)
-    p = model.positions.to(device)[:-1]
-    width = sigma(p, ln.eps)
-    own, both = position_scores(p, width, folded)
-    left, right = (factor.half() for factor in factors(p / width[:, None], folded))
-    shrink = width / (width.square() + width.median() ** 2).sqrt()  # tokens as wide as a position, as in the chapter
-    product = left.double() @ right.double().mT
-    scores = (both * shrink[:, None] * shrink, product * shrink[:, None] * shrink)
-    maps = [causal_attention(s + (own * shrink)[:, None]) for s in scores]
-    seen = torch.ones(len(p), len(p), dtype=torch.bool, device=device).tril()
-    values = {
-        "score_error": Value(float((scores[0] - scores[1])[:, seen].abs().max()), 0.02, unit="nats"),
-        "total_variation": Value(float((maps[0] - maps[1]).abs().sum(-1).max() / 2), 0.005),
-        "period": Value(period(curve(p)), 0.01, unit="positions"),
-    }
-    arrays = {"left": left, "right": right, "own": own.float(), "sigma": width.float(), "curve": curve(p).float()}
-    packed = {name: array.cpu().numpy() for name, array in arrays.items()}
-    return Result(values, packed, {name: 2e-2 * float(np.abs(array).max()) for name, array in packed.items()})
-
-
-def factors(
-    y: Float[Tensor, "position model"], layer: AttentionLayer, rank: int = RANK
-) -> tuple[Float[Tensor, "head position rank"], Float[Tensor, "head position rank"]]:
-    """Return the factors whose product is nearest to ``y W_Q W_K^T y^T / sqrt(c)``, among those of this rank.
-
-    Each pair of columns has the sign that makes the left one's sum positive.
-
-    Examples
-    --------
-    >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
-    >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
-    >>> left, right = factors(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), layer, rank=1)
-    >>> (left @ right.mT * math.sqrt(2)).round(decimals=3)
-    tensor([[[4., 0.],
-             [0., 0.]]])
-    """
-    zero = torch.zeros_like(layer.b_Q)
-    (q_axes, q), (k_axes, k) = (torch.linalg.qr(project(y, W, zero)) for W in (layer.W_Q, layer.W_K))
-    U, S, Vt = torch.linalg.svd(q @ k.mT / math.sqrt(layer.channel))
-    root = S[:, None, :rank].sqrt()
-    left, right = q_axes @ U[..., :rank] * root, k_axes @ Vt.mT[..., :rank] * root
-    sign = torch.where(left.sum(1, keepdim=True) < 0, -1.0, 1.0).to(left)
-    return left * sign, right * sign
-
-
-def curve(p: Float[Tensor, "position model"]) -> Float[Tensor, "position 3"]:
-    """Return the positions along the first three principal axes of their table; the last of them end positive."""
-    return along_axes(p, 3)[0]
-
-
-def period(points: Float[Tensor, "position 3"]) -> float:
-    """Return how many positions one turn around the first two axes takes, by the median step of the angle.
-
-    >>> turn = torch.linspace(0, 2 * math.pi, 41)
-    >>> round(period(torch.stack([turn.cos(), turn.sin(), turn], 1)), 3)
-    40.0
-    """
-    angle = np.unwrap(torch.atan2(points[:, 1], points[:, 0]).cpu().numpy())
-    return float(2 * math.pi / abs(np.median(np.diff(angle))))
-
-
-EXPERIMENTS = {
-    "gpt2": Experiment(
-        summary="GPT-2's semi-bias over its positions: layer 0, the "
-        "attention positions alone would give, nulls, every layer and its controls, equality",
-        compute=compute_gpt2,
-        models=("gpt2",),
-        minutes=0.2,
-        seed=0,
-    ),
-    "mixer": Experiment(
-        summary="GPT-2's first layer for the score mixer: T^p, and T^pp as a product of narrow factors",
-        compute=compute_mixer,
-        models=("gpt2",),
-        minutes=0.1,
-        seed=0,
-    ),
-}
+EXPERIMENT = Experiment(
+    "GPT-2's semi-bias over its positions: layer 0, the attention positions alone would give, nulls, every layer and "
+    "its controls, equality",
+    compute,
+    models=("gpt2",),
+    minutes=0.2,
+    seed=0,
+)
