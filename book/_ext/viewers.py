@@ -135,11 +135,9 @@ def sentence() -> tuple[Figure, dict]:
 
 def mixer() -> tuple[Figure, dict]:
     """Draw one query of GPT-2's first layer, by the record of it."""
-    from book.studies.semi_bias import figures
-    from book.studies.semi_bias import gpt2 as study
+    from book.viewers import mixer as viewer
 
-    shown = study.mixtures(experiments.load(RECORDS["mixer"]))
-    return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+    return viewer.draw(experiments.load(RECORDS["mixer"])), viewer.start()
 
 
 def atlas() -> tuple[Figure, dict]:
@@ -151,11 +149,9 @@ def atlas() -> tuple[Figure, dict]:
 
 def dial() -> tuple[Figure, dict]:
     """Draw one head of MiniLM at a few dials."""
-    from book.studies.weighted_mean import figures
-    from book.studies.weighted_mean import sentence as study
+    from book.viewers import dial as viewer
 
-    shown = study.turn_head(experiments.load(RECORDS["dial"]))
-    return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
+    return viewer.draw(experiments.load(RECORDS["dial"])), viewer.start()
 
 
 def switches() -> tuple[Figure, dict]:

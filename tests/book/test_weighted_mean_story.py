@@ -1,15 +1,13 @@
-"""The cells of the story on weighted means compute what the study of its evidence measured."""
+"""The story on weighted means computes the evenness that its evidence measures, and its exercise comes out."""
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from analysis.models import checkpoints
 from book.publish import dependencies, execution
 from book.studies.shared.equality import entropy_shares
-from book.studies.weighted_mean.identities import measure_word
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +19,9 @@ def ran():
     return SimpleNamespace(**space)
 
 
-def test_the_word_is_that_of_the_evidence(ran):
-    word = measure_word()
-    np.testing.assert_allclose(ran.weights, word.weights, atol=1e-7)
-    np.testing.assert_allclose(ran.weights @ ran.letters, word.product, atol=1e-7)
-    np.testing.assert_allclose(ran.scores.softmax(-1), word.weights, atol=1e-7)
-
-
 # A seed draws other numbers in double precision, so that the two untrained models are alike but not the same.
 @pytest.mark.parametrize(("seed", "apart"), [(None, 1e-4), (0, 3e-3)])
-def test_the_evenness_of_a_head_is_the_share_of_entropy_that_the_study_measures(ran, seed, apart):
+def test_the_evenness_of_a_head_is_the_share_of_entropy_that_the_evidence_measures(ran, seed, apart):
     measured = entropy_shares(checkpoints.find("minilm"), passages=1, control_seed=seed)[0]
     torch.testing.assert_close(ran.evenness(seed).double(), measured, atol=apart, rtol=0)
 

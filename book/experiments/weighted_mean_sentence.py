@@ -6,7 +6,7 @@ the values' rows after ``W_O``, less their mean: differences of weights sum to z
 """
 
 import json
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,34 +16,12 @@ from torch import Tensor
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import NETWORKS, make_controls
 from analysis.models.reading import load
-from analysis.transformer.attention import project, softmax
-from book.publish.records import Experiment, Record, Result, Value
+from analysis.transformer.attention import project
+from book.publish.records import Experiment, Result, Value
 
 TEXT = "The name of the file is the name of the module."
 MODELS = {"minilm": "base", "gpt2-mini": "lm"}
-MODEL, LAYER, HEAD, QUERY, KEY = "minilm", 0, 5, 8, 8  # shown at first
-DIALS = (0.0, 0.5, 1.0, 4.0)  # of the static picture
 MARGIN = 6e4  # the lowest score that is kept, in nats below the row's largest; half precision ends above it
-
-
-@dataclass(frozen=True)
-class HeadOnDial:
-    """One head's attention at several dials."""
-
-    maps: Float[np.ndarray, "dial query key"]
-    dials: tuple[float, ...]
-    tokens: tuple[str, ...]
-
-    def start(self) -> dict[str, str | int | float]:
-        """Return what the viewer shows at first: the plain mean, from which the dial starts."""
-        return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 0.0}
-
-
-def turn_head(record: Record | Result) -> HeadOnDial:
-    """Turn the dial for one head of the record."""
-    scores = torch.from_numpy(record.array(f"{MODEL}_scores")[0, LAYER, HEAD].astype(np.float64))
-    maps = np.stack([softmax(dial * scores).numpy() for dial in DIALS])
-    return HeadOnDial(maps, DIALS, tuple(json.loads(record[f"{MODEL}_tokens"])))
 
 
 def compute(device: torch.device) -> Result:
@@ -55,11 +33,10 @@ def compute(device: torch.device) -> Result:
         ids = tokenizer(TEXT, return_tensors="pt")["input_ids"].to(device)
         values[f"{name}_tokens"] = Value(json.dumps([tokenizer.decode([i]).strip() for i in ids[0].tolist()]))
 
-        def load(seed, checkpoint=checkpoint, task=task):
-            return pretrained.load(checkpoint, task=task, control_seed=seed, dtype=torch.float64, device=device)
-
-        trained = load(None)
-        networks = [trained, *(control.network for control in make_controls(trained, load, seeds=[0]))]
+        draw = partial(pretrained.load, checkpoint, task=task, dtype=torch.float64, device=device)
+        trained = draw()
+        controls = make_controls(trained, lambda seed, draw=draw: draw(control_seed=seed), seeds=[0])
+        networks = [trained, *(control.network for control in controls)]
         scores, products = zip(*(read(network, ids) for network in networks), strict=True)
         arrays |= {f"{name}_scores": np.stack(scores), f"{name}_products": np.stack(products)}
     return Result(values, arrays, {key: 0.02 if key.endswith("scores") else 2e-3 for key in arrays})
