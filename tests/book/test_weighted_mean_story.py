@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
-from book.publish import dependencies, execution
+from book.publish import execution
 from book.studies.shared.equality import entropy_shares
 
 
@@ -14,7 +14,7 @@ from book.studies.shared.equality import entropy_shares
 def ran():
     """Run the story's cells one after the other, and keep what they leave."""
     space = {"__name__": "__main__"}
-    for cell in dependencies.cell_sources(execution.pages()["weighted-mean"].read_text(encoding="utf-8")):
+    for cell in execution.cell_sources(execution.pages()["weighted-mean"].read_text(encoding="utf-8")):
         exec(compile(cell, "story", "exec"), space)
     return SimpleNamespace(**space)
 
