@@ -9,10 +9,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from analysis.models import checkpoints, pretrained
+from book.experiments import patterns_and_messages_costs as costs
+from book.experiments import patterns_and_messages_equality_gpt2 as equality_gpt2
+from book.experiments import patterns_and_messages_spectra_gpt2 as spectra_gpt2
 from book.experiments import semi_bias_gpt2, weighted_mean_gpt2
 from book.lab import first_layer, induction_probe, semi_bias_probe
 from book.lab.training import attention_only
-from book.studies.patterns_and_messages import experiments, readings
 from book.studies.shared import equality
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.tiny import GPT2, write_model
@@ -60,12 +62,7 @@ def compare(found, due):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-COMPUTE = [
-    weighted_mean_gpt2.compute,
-    experiments.compute_equality,
-    semi_bias_gpt2.compute,
-    experiments.compute_spectra,
-]
+COMPUTE = [weighted_mean_gpt2.compute, equality_gpt2.compute, semi_bias_gpt2.compute, spectra_gpt2.compute]
 
 
 @pytest.mark.parametrize("compute", COMPUTE, ids=lambda compute: compute.__module__)
@@ -78,28 +75,14 @@ def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, compute):
     assert found.values.keys() == due.values.keys()
 
 
-def test_every_trained_layer_has_a_drawn_one_beside_it(tiny, monkeypatch):
-    monkeypatch.setattr(checkpoints, "find", lambda name: tiny)
-    arrays = experiments.compute_spectra(torch.device("cpu")).arrays
-    layers = GPT2["n_layer"]
-    beside = [name for name in arrays if f"control_{name}" in arrays]
-    assert {"pattern", "message", "varying"} <= set(beside)
-    for name in beside:
-        assert len(arrays[name]) == layers
-        assert arrays[f"control_{name}"].shape == arrays[name].shape
-
-
-@pytest.mark.parametrize("measure", [readings.readings, equality.entropy_shares])
 @pytest.mark.parametrize("seed", [None, 0], ids=["trained", "control"])
-def test_a_model_reads_text_where_it_is_told_to(tiny, measure, seed):
+def test_a_model_reads_text_where_it_is_told_to(tiny, seed):
     some = {"control_seed": seed, "passages": 1, "tokens": 24}
-    due = measure(tiny, **some)
+    due = equality.entropy_shares(tiny, **some)
     with only_there():
-        found = measure(tiny, **some, device=GPU)
-    parts = due if isinstance(due, dict) else {"": due}
-    there = found if isinstance(found, dict) else {"": found}
-    assert all(isinstance(values, OnGPU) for values in there.values())
-    compare({name: values.cpu() for name, values in there.items()}, parts)
+        found = equality.entropy_shares(tiny, **some, device=GPU)
+    assert isinstance(found, OnGPU)
+    compare({"": found.cpu()}, {"": due})
 
 
 def test_a_first_layer_lies_where_it_is_told_to(tiny):
@@ -132,8 +115,6 @@ def test_probes_look_where_the_model_is():
         compare(found, due)
 
 
-def test_costs_are_timed_where_they_are_told_to(monkeypatch):
-    for name, size in {"MODEL": 12, "HEAD": 3, "CHANNEL": 4, "LENGTHS": (4, 8)}.items():
-        monkeypatch.setattr(experiments, name, size)
+def test_costs_are_timed_where_they_are_told_to():
     with only_there():
-        assert (experiments.compute_costs(GPU).array("seconds") > 0).all()
+        assert (costs.time_forms(GPU, (4, 8), model=12, head=3, channel=4)[0] > 0).all()

@@ -1,4 +1,4 @@
-"""What the chapters read off a whole model: against the model's own attention."""
+"""Gaps between forms of a layer, and maps of a whole model as it reads text: against the model's own attention."""
 
 import pytest
 import torch
@@ -6,8 +6,6 @@ import torch
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, pretrained
-from analysis.transformer.attention import mask_future, softmax
-from book.studies.patterns_and_messages.readings import layers, parts, readings
 from book.studies.shared.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
 
 
@@ -34,33 +32,6 @@ def test_control_is_nearly_uniform_and_bert_sees_all_keys():
     assert entropy_shares(minilm, control_seed=0, passages=1, tokens=12).min() > 0.99
 
 
-def test_parts_of_scores_sum_to_the_models_attention(mini):
-    passage = next(layers(mini, passages=1, tokens=24))
-    maps = next(log_maps(mini, passages=1, tokens=24)).exp()
-    for depth, (weights, x) in enumerate(passage):
-        varying, common, semi_bias = parts(x, weights)
-        constant = common + semi_bias
-        torch.testing.assert_close(softmax(mask_future(varying + constant)), maps[depth], rtol=1e-9, atol=1e-12)
-        # the constant part differs between rows by its shift only
-        below = constant[:, -1:, :8] - constant[:, 7:, :8]
-        torch.testing.assert_close(below, below[..., :1].expand_as(below), rtol=0, atol=1e-10)
-
-
-def test_readings_are_shares_of_rows_or_of_a_variance(mini):
-    shares = readings(mini, passages=1, tokens=32)
-    for name, values in shares.items():
-        assert values.shape == (2, 8), name
-        assert values.max() <= 1, name
-    assert min(shares[name].min() for name in ("angle", "influence")) >= 0
-
-
-def test_the_control_has_no_query_bias_and_its_constant_part_is_the_common_part(mini):
-    weights, x = next(layers(mini, control_seed=0, passages=1, tokens=24))[0]
-    _, common, semi_bias = parts(x, weights)
-    assert semi_bias.abs().max() == 0
-    assert common.abs().max() > 0
-
-
 def test_gaps_tell_rewritings_from_omissions():
     x = torch.randn(1, 9, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for family in ("gpt2", "bert"):
@@ -71,8 +42,7 @@ def test_gaps_tell_rewritings_from_omissions():
 
 def test_a_readers_own_texts_take_the_place_of_the_passages(mini, tmp_path):
     (tmp_path / "own.txt").write_text("One two three.\n\nFour five.")
-    for read in (log_maps, layers):
-        assert len(list(read(mini, source=str(tmp_path / "own.txt")))) == 2
+    assert len(list(log_maps(mini, source=str(tmp_path / "own.txt")))) == 2
 
 
 def test_a_relative_gap_is_a_share_of_the_second():
