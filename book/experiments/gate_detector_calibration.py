@@ -1,13 +1,9 @@
-"""The gate detector where no gate is meant: on maps of known make, and on a model's scores at random positions.
+"""The gate detector on maps of known make: where no gate is meant, and where one was drawn.
 
 *Alarm* is a cell named after a gate in a map that holds none: its rows are independent, their weights at random places.
 For lines a rate is proved whatever the weights are (:func:`analysis.maps.gates.segmentation.find_lines`); for blocks
 and points it is measured, on sorts of rows that are kind to them and on sorts that are not. *Power* is the share of the
 cells of a drawn gate that are named after it. The detector was developed on draws of other seeds.
-
-Rows of real maps are not independent: the scores are products of short queries and keys, so they have low rank and
-popular keys. Here all of that is kept. Each head's queries and keys are those of a text, and only their order is drawn.
-What is then read as a diagonal or as a block is not there by position.
 """
 
 import numpy as np
@@ -15,14 +11,8 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import draw_noise
-from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.reading import load
-from analysis.transformer.attention import project, softmax
-from book.lab.documents import load_documents
 from book.publish.records import Experiment, Result
-from book.studies.shared.map_counts import PRESENT, measure_lines
-
-# ---- The gate detector on maps of known make
+from book.studies.shared.map_counts import measure_lines
 
 SIZES, COUNT, SEED = (16, 64, 128), 200, 2027
 INDEPENDENT = (
@@ -59,18 +49,23 @@ as large as others; a point has 0.9 of its row, and four together have 0.2 each.
 
 
 def compute(device: torch.device) -> Result:
+    """Draw and read maps of all sizes."""
+    return measure(SIZES, COUNT, device)
+
+
+def measure(sizes: tuple[int, ...], count: int, device: torch.device) -> Result:
     """Draw and read; arrays over sizes, kinds of map and patterns, and over sizes and drawn gates."""
     patterns = len(gates.PATTERNS)
-    alarms, shares = (np.zeros((len(SIZES), len(KINDS), patterns), np.float32) for _ in range(2))
-    power, covered = np.zeros((len(SIZES), len(DRAWN)), np.float32), np.zeros((len(SIZES), 2), np.float32)
-    for i, n in enumerate(SIZES):
+    alarms, shares = (np.zeros((len(sizes), len(KINDS), patterns), np.float32) for _ in range(2))
+    power, covered = np.zeros((len(sizes), len(DRAWN)), np.float32), np.zeros((len(sizes), 2), np.float32)
+    for i, n in enumerate(sizes):
         for j, kind in enumerate(KINDS):
-            _, reading, _ = read_kind(kind, n, j, device)
+            _, reading, _ = read_kind(kind, n, count, j, device)
             seen = torch.stack([(reading.cells == k).flatten(1).any(1) for k in range(patterns)], 1)
             alarms[i, j] = seen.double().mean(0).cpu()
             shares[i, j] = reading.scores[:, :patterns].mean(0).cpu()
         for j, (kind, gate) in enumerate(DRAWN.items()):
-            maps, reading, truth = read_kind(kind, n, DRAWN_FROM + j, device)
+            maps, reading, truth = read_kind(kind, n, count, DRAWN_FROM + j, device)
             power[i, j] = (reading.cells.cpu().numpy() == gates.GATES.index(gate))[truth].mean()
             if kind.startswith("diagonal"):
                 lines = measure_lines(maps, reading)
@@ -80,10 +75,10 @@ def compute(device: torch.device) -> Result:
 
 
 def read_kind(
-    kind: str, n: int, index: int, device: torch.device
+    kind: str, n: int, count: int, index: int, device: torch.device
 ) -> tuple[torch.Tensor, gates.GateReading, np.ndarray]:
     """Draw the maps of a kind and read them; return maps, reading and the cells of the drawn gate."""
-    maps, truth = draw_maps(kind, n, COUNT, np.random.default_rng([SEED, n, index]))
+    maps, truth = draw_maps(kind, n, count, np.random.default_rng([SEED, n, index]))
     attention = torch.as_tensor(maps).to(device)
     return attention, gates.read_gates(attention, causal="causal" in kind), truth
 
@@ -159,60 +154,10 @@ def turn(odd: np.ndarray, even: np.ndarray) -> np.ndarray:
     return np.where((np.arange(odd.shape[1]) % 2 == 0)[:, None], even, odd)
 
 
-# ---- What the detector says of MiniLM's own scores with its keys, or keys and queries, at random positions: a null
-
-LONGEST, OWN_SCORES_SEED = 96, 0  # tokens of a document
-ORDERS = ("as they are", "keys shuffled", "queries and keys shuffled")
-
-
-def compute_own_scores(device: torch.device) -> Result:
-    """Return, over documents, orders and gates, shares of the attention, and of the maps that have 5 % on the gate."""
-    checkpoint = checkpoints.find("minilm")
-    network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
-    layers, shares, present = load(network).plain_layers(), [], []
-    for seed, document in enumerate(load_documents()):
-        (states,) = extraction.hidden_states(network, tokenizer, [document.text], LONGEST)
-        generator = torch.Generator().manual_seed(OWN_SCORES_SEED + seed)
-        scores = torch.stack([read_orders(x, layer, generator) for x, layer in zip(states, layers)])
-        shares.append(scores.mean((0, 2)).numpy(force=True))
-        present.append((scores >= PRESENT).double().mean((0, 2)).numpy(force=True))
-    arrays = {"shares": np.array(shares, np.float32), "present": np.array(present, np.float32)}
-    return Result({}, arrays, dict.fromkeys(arrays, 0.02))
-
-
-def read_orders(x: torch.Tensor, layer, generator: torch.Generator) -> torch.Tensor:
-    """Read the maps of one layer in each of the orders: scores ``(order, head, gate)``."""
-    queries, keys = project(x, layer.W_Q, layer.b_Q), project(x, layer.W_K, layer.b_K)
-    maps = softmax(queries @ keys.mT / layer.channel**0.5)
-    key_order, query_order = (draw_orders(len(maps), len(x), generator).to(x.device) for _ in range(2))
-    shuffled = torch.stack([one[:, order] for one, order in zip(maps, key_order)])
-    both = torch.stack([one[order] for one, order in zip(shuffled, query_order)])
-    return torch.stack([gates.read_gates(each).scores for each in (maps, shuffled, both)])
-
-
-def draw_orders(heads: int, n: int, generator: torch.Generator) -> torch.Tensor:
-    """Draw an order of the positions for each head.
-
-    >>> draw_orders(2, 3, torch.Generator().manual_seed(0)).sort(-1).values
-    tensor([[0, 1, 2],
-            [0, 1, 2]])
-    """
-    return torch.rand(heads, n, generator=generator).argsort(-1)
-
-
-EXPERIMENTS = {
-    "calibration": Experiment(
-        "The gate detector on independent rows of kind and of unkind sorts, on bands, and on maps with a gate of every "
-        "sort",
-        compute,
-        minutes=2,
-        seed=SEED,
-    ),
-    "own-scores": Experiment(
-        "The gate detector on MiniLM's own scores with keys, or queries and keys, in a random order",
-        compute_own_scores,
-        models=("minilm",),
-        minutes=1,
-        seed=OWN_SCORES_SEED,
-    ),
-}
+EXPERIMENT = Experiment(
+    "The gate detector on independent rows of kind and of unkind sorts, on bands, and on maps with a gate of every "
+    "sort",
+    compute,
+    minutes=2,
+    seed=SEED,
+)

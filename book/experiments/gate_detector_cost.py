@@ -24,7 +24,7 @@ import re, sys
 from pathlib import Path
 
 from analysis.maps.gates import read_gates
-from book.studies.gate_detector.cost import a_map
+from book.experiments.gate_detector_cost import a_map
 
 def peak():  # of this process; getrusage would count its parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

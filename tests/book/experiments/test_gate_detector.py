@@ -1,14 +1,15 @@
-"""The page on the gate detector: what is drawn into maps, what is tabulated, and figures that show all of it."""
+"""What is drawn into maps to calibrate the gate detector, and that its experiments run on little, and on a device."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from book.studies.gate_detector import calibration, figures
-from tests.book.studies.measurements import measurement
+from book.experiments import gate_detector_calibration as calibration
+from book.experiments import gate_detector_own_scores as own_scores
+from book.experiments import gate_detector_specimens as specimens
+from tests.analysis.fake_device import GPU, pretended
 
 
 @pytest.mark.parametrize("kind", [*calibration.KINDS, *calibration.DRAWN])
@@ -40,6 +41,15 @@ def test_the_papers_point_has_its_row_but_for_the_noise():
     assert (truth.sum((1, 2)) == 1).all()
 
 
+def test_alarms_and_power_are_shares():
+    found = calibration.measure((16,), 2, torch.device("cpu")).arrays
+    assert found["alarms"].shape == (1, len(calibration.KINDS), len(gates.PATTERNS))
+    assert found["power"].shape == (1, len(calibration.DRAWN))
+    assert set(np.unique(found["alarms"])) <= {0, 0.5, 1}
+    strong = list(calibration.DRAWN).index("diagonal, strong")
+    assert found["power"][0, strong] == 1 == found["covered"][0, 1]
+
+
 def test_shuffled_orders_keep_the_scores_of_a_head():
     """Keys at other places take their columns along: what is directional stays, what is diagonal goes."""
     n, heads = 48, 2
@@ -50,40 +60,23 @@ def test_shuffled_orders_keep_the_scores_of_a_head():
     layer = AttentionLayer(
         W_Q=W_Q, W_K=W_K, W_V=W_K, W_O=W_K, b_Q=zeros, b_K=zeros, b_V=zeros, b_O=torch.zeros(n, dtype=torch.float64)
     )
-    scores = calibration.read_orders(x, layer, torch.Generator().manual_seed(0))
-    assert scores.shape == (len(calibration.ORDERS), heads, len(gates.GATES))
+    scores = own_scores.read_orders(x, layer, torch.Generator().manual_seed(0))
+    assert scores.shape == (len(own_scores.ORDERS), heads, len(gates.GATES))
     diagonal = scores[:, 0, 1:4].sum(-1)
     assert diagonal[0] > 0.8
     assert diagonal[1:].max() < 0.1
     assert scores[:, 1, 0].min() > 0.8
 
 
-def test_tables_hold_the_highest_rate_and_every_power():
-    m = measurement("gate_detector")
-    worst, found = m.calibration.worst(), m.calibration.found()
-    assert set(worst.index) == set(calibration.KINDS)
-    kind, gate = "two values", "instance"
-    at = calibration.KINDS.index(kind), gates.PATTERNS.index(gate)
-    assert worst.loc[kind, gate] == pytest.approx(100 * m.calibration.alarms[:, at[0], at[1]].max())
-    assert found.shape == (len(calibration.DRAWN), len(calibration.SIZES))
-    assert m.own.table().shape == (len(gates.PATTERNS), len(calibration.ORDERS))
-
-
-def test_rates_are_drawn_with_their_numbers():
-    table = pd.DataFrame([[1.2, 99.6], [0, 50]], ["kind", "unkind"], ["open", "cluster"])
-    (panel,) = figures.rates(table, held=1, title="t", across="gate").axes
-    assert [text.get_text() for text in panel.texts] == ["1", "100", "0", "50"]
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["kind", "unkind"]
-
-
-def test_a_confusion_is_in_per_cent_of_its_rows():
-    (panel,) = figures.confusion(np.array([[3, 1], [0, 2]]), ["a", "b"], ["c", "d"]).axes
-    assert [text.get_text() for text in panel.texts] == ["75", "25", "0", "100"]
-
-
-def test_reliability_shows_every_pattern_that_was_shuffled():
-    figure = figures.reliability((16, 32), {"open": np.array([0.5, 1.0])}, np.full((2, 7), 0.01), gates.PATTERNS)
-    left, right = figure.axes
-    assert [line.get_label() for line in left.lines] == ["open"]
-    assert [line.get_label() for line in right.lines] == list(gates.PATTERNS)
-    assert np.allclose(right.lines[0].get_ydata(), 1)
+def test_specimens_are_counted_and_read_alike_on_a_device():
+    due = specimens.measure({16: 1}, (), ("ragged",), torch.device("cpu"))
+    assert due.arrays["confusion"].sum(-1).tolist() == [[[1.0] * len(specimens.LABELS)]]
+    mixed = {name.removeprefix("mixed_"): array for name, array in due.arrays.items()}
+    assert mixed["maps"].tolist() == [[[4.0] * len(gates.PATTERNS)]]
+    assert (mixed["found"] <= mixed["present"]).all()
+    assert (mixed["false"] <= mixed["absent"]).all()
+    assert not mixed["present"][..., 5:].any()
+    with pretended():
+        found = specimens.measure({16: 1}, (), ("ragged",), GPU)
+    for name, array in due.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], array, atol=1e-6, err_msg=name)

@@ -15,16 +15,21 @@ SEED = 2026
 
 
 def compute(device: torch.device) -> Result:
+    """Read maps of all sizes and noises."""
+    return measure(SIZES, TUNING, HELD_OUT, device)
+
+
+def measure(counts: dict[int, int], tuning: tuple[str, ...], held_out: tuple[str, ...], device: torch.device) -> Result:
     """Read single gates, mixtures of two to four, and mixtures with their rows shuffled, over held-out noise."""
-    sizes, noises, kinds = len(SIZES), len(HELD_OUT), len(gates.PATTERNS)
+    sizes, noises, kinds = len(counts), len(held_out), len(gates.PATTERNS)
     confusion = np.zeros((sizes, noises, len(LABELS), len(gates.GATES)), np.float32)
     mixed = {
         name: np.zeros((sizes, noises, kinds), np.float32)
         for name in ("present", "found", "absent", "false", "error", "maps")
     }
-    shuffled = np.zeros((sizes, len(TUNING) + noises, kinds), np.float32)
-    for i, (n, count) in enumerate(SIZES.items()):
-        for j, noise in enumerate(HELD_OUT):
+    shuffled = np.zeros((sizes, len(tuning) + noises, kinds), np.float32)
+    for i, (n, count) in enumerate(counts.items()):
+        for j, noise in enumerate(held_out):
             rng = np.random.default_rng([SEED, n, j])
             for label in LABELS:
                 single = [draw(n, [label] if label != "closed" else [], noise, rng) for _ in range(count)]
@@ -42,7 +47,7 @@ def compute(device: torch.device) -> Result:
                 mixed["false"][i, j] += (truth < 0.01) & (read >= 0.05)
                 mixed["error"][i, j] += np.abs(read - truth)
                 mixed["maps"][i, j] += 1
-        for j, noise in enumerate(TUNING + HELD_OUT):
+        for j, noise in enumerate(tuning + held_out):
             rng = np.random.default_rng([SEED, n, 100 + j])
             maps = np.stack(
                 [
