@@ -1,0 +1,66 @@
+"""Two choices in reading MiniLM's maps: how much of the attention makes a gate, and if columns stand in bundles."""
+
+import numpy as np
+import torch
+
+from analysis.maps import gates
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.controls import SHARP, make_controls
+from analysis.models.reading import load
+from analysis.transformer.attention import attend
+from book.lab.documents import load_documents
+from book.publish.records import Experiment, Result
+
+LONGEST, EACH = 128, 1  # tokens of a document, and documents of every kind for the controls
+THRESHOLDS = (0.02, 0.05, 0.1)  # of a map's attention
+
+
+def compute(device: torch.device) -> Result:
+    """Return shares of the maps by threshold, of MiniLM ``(document, ...)`` and of random W_Q and W_K as large.
+
+    These are ``(seed, ...)``. Then by document the share of what MiniLM's columns carry that stands in bundles.
+    """
+    checkpoint = checkpoints.find("minilm")
+    network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
+    documents, fewer = ([each.text for each in load_documents(each=count)] for count in (None, EACH))
+    trained = [read_text(network, tokenizer, text) for text in documents]
+    controls = make_controls(
+        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
+    )
+    random = [np.mean([read_text(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
+    arrays = {
+        "trained": np.array([holding for holding, _ in trained], np.float32),
+        "random": np.array(random, np.float32),
+        "in bundles": np.array([bundled for _, bundled in trained], np.float32),
+    }
+    return Result({}, arrays, dict.fromkeys(arrays, 0.02))
+
+
+def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], float]:
+    """Return the share of a text's maps with a gate, by threshold, and the share of its columns in bundles."""
+    (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+    maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])
+    reading = gates.read_gates(maps)
+    largest = reading.scores[:, : len(gates.PATTERNS)].amax(1)
+    return [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS], in_bundles(reading.columns)
+
+
+def in_bundles(columns: torch.Tensor) -> float:
+    """Return the share of what columns carry ``(map, key)`` that stands on a column with a column right beside it.
+
+    >>> in_bundles(torch.tensor([[0.5, 0.0, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]]))
+    0.25
+    """
+    line = torch.nn.functional.pad(columns > 0, (1, 1))
+    beside = line[:, :-2] | line[:, 2:]
+    return (columns[beside].sum() / columns.sum().clamp_min(1e-9)).item()
+
+
+EXPERIMENT = Experiment(
+    "Maps of MiniLM and of large random weights with a gate, by the share of the attention that makes one; bundles of "
+    "columns",
+    compute,
+    models=("minilm",),
+    minutes=2,
+    seed=0,
+)
