@@ -18,7 +18,8 @@ THRESHOLDS = (0.02, 0.05, 0.1)  # of a map's attention
 def compute(device: torch.device) -> Result:
     """Return shares of the maps by threshold, of MiniLM ``(document, ...)`` and of random W_Q and W_K as large.
 
-    These are ``(seed, ...)``. Then by document the share of what MiniLM's columns carry that stands in bundles.
+    These are ``(seed, ...)``. Then by document the shares of MiniLM's columns that stand in bundles: of what columns
+    carry, and of their number.
     """
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
@@ -36,8 +37,8 @@ def compute(device: torch.device) -> Result:
     return Result({}, arrays, dict.fromkeys(arrays, 0.02))
 
 
-def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], float]:
-    """Return the share of a text's maps with a gate, by threshold, and the share of its columns in bundles."""
+def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], tuple[float, float]]:
+    """Return the share of a text's maps with a gate, by threshold, and the shares of its columns in bundles."""
     (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
     maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])
     reading = gates.read_gates(maps)
@@ -45,15 +46,17 @@ def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[floa
     return [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS], in_bundles(reading.columns)
 
 
-def in_bundles(columns: torch.Tensor) -> float:
-    """Return the share of what columns carry ``(map, key)`` that stands on a column with a column right beside it.
+def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
+    """Return the share of what columns carry ``(map, key)`` on a column with a column right beside it, and of columns.
 
-    >>> in_bundles(torch.tensor([[0.5, 0.0, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]]))
-    0.25
+    >>> in_bundles(torch.tensor([[0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]]))
+    (0.25, 0.5)
     """
-    line = torch.nn.functional.pad(columns > 0, (1, 1))
-    beside = line[:, :-2] | line[:, 2:]
-    return (columns[beside].sum() / columns.sum().clamp_min(1e-9)).item()
+    line = columns > 0
+    around = torch.nn.functional.pad(line, (1, 1))
+    bundled = line & (around[:, :-2] | around[:, 2:])
+    shares = (columns * bundled).sum() / columns.sum().clamp_min(1e-9), bundled.sum() / line.sum().clamp_min(1)
+    return shares[0].item(), shares[1].item()
 
 
 EXPERIMENT = Experiment(
