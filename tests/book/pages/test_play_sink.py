@@ -21,8 +21,8 @@ def start(record):
 @pytest.mark.parametrize("amount", [0, 30, 100])
 @pytest.mark.parametrize("way", KEYS)
 def test_rows_are_changed_as_in_the_study(visit, record, way, amount):
-    weights = torch.as_tensor(record.array("weights").astype(float))[None]
-    due = dial.CHANGES[way](weights, amount / 100 * weights * choose_sink(weights))[0]
+    weights = torch.as_tensor(record.array("weights").astype(float))[None, None]
+    due = dial.CHANGES[way](weights, amount / 100 * weights * choose_sink(weights))[0, 0]
     shown = visit.evaluate("which => document.querySelector('.play').numbers.row(...which)", [KEYS[way], amount])
     np.testing.assert_allclose(shown, due, atol=2e-4)
     turned = visit.evaluate("which => document.querySelector('.play').numbers.turned(...which)", [KEYS[way], amount])

@@ -192,7 +192,7 @@ def test_the_command_line_hands_everything_on(monkeypatch):
                 "--chapter",
                 "notation",
                 "--chapter",
-                "gates",
+                "bert-gates",
                 "--compare",
                 "--again",
                 "--costs",
