@@ -185,10 +185,9 @@ def score() -> tuple[Figure, dict]:
 
 def sink() -> tuple[Figure, dict]:
     """Draw one row of one map of MiniLM, by the record of it."""
-    from book.studies.bert_gates import figures, sink
+    from book.viewers import sink
 
-    shown = sink.one_row(experiments.load(RECORDS["sink"]))
-    return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
+    return sink.draw(experiments.load(RECORDS["sink"]))
 
 
 def arrows() -> tuple[Figure, dict]:

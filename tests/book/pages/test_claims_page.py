@@ -173,6 +173,7 @@ def test_every_claim_has_a_chapter_of_the_plan():
         "bert-similarity",
         "bert-rank",
         "bert-gates",
+        "ideal-gates",
         "bert-normality",
         "bert-stream",
         "variant-data",
