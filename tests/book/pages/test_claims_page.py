@@ -173,6 +173,8 @@ def test_every_claim_has_a_chapter_of_the_plan():
         "bert-rank",
         "bert-gates",
         "bert-normality",
+        "cone",
+        "entropy",
         "bert-stream",
         "variant-data",
         "variant-classifier",
