@@ -1,4 +1,4 @@
-"""Rows, sums, cone index, singular values and entropy of MiniLM and its control on the bundled passages, text by text."""
+"""Rows, sums, cone index, singular values and entropy of MiniLM and its control on bundled passages, text by text."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """The surveys behind rows, sums, cone and entropy on tiny inputs: a random BERT, and rows known by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,11 @@ import torch
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.transformer.encoder import run_layer
+from analysis.transformer.encoder import encode, run_layer
 from book.experiments import bert_normality_directions as directions
 from book.experiments import bert_normality_minilm as minilm
+from book.experiments import bert_normality_scales as scales
+from book.experiments import bert_normality_silenced as silenced
 from tests.book.test_evidence import write_bert
 
 TEXTS = ["a cat sat on 2 mats", "five, six", "a very long text: it fills the model, and is cut"]
@@ -69,3 +73,39 @@ def test_an_axis_points_to_where_the_row_lies_that_is_furthest_out():
     torch.testing.assert_close(directions.place(rows @ turn), placed)  # whatever signs the decomposition has
     across = placed[:, 1:]
     assert (across.gather(0, across.abs().argmax(0, keepdim=True)) > 0).all()
+
+
+def test_a_silenced_head_is_one_that_writes_nothing_and_a_levelled_one_attends_evenly(folder):
+    layers = [layer.to(torch.float64) for layer in load(pretrained.load(checkpoints.find(folder))).encoder_layers()]
+    x = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found, end = silenced.measure_heads(x, layers), encode(x, layers)[-1].mean(0)
+    assert found["silenced"].shape == found["entropy"].shape == (LAYERS, HEADS)
+    attention = layers[1].attention
+    without = replace(attention, W_O=attention.W_O * torch.tensor([1.0, 0.0], dtype=torch.float64)[:, None, None])
+    due = encode(x, [layers[0], replace(layers[1], attention=without), layers[2]])[-1].mean(0)
+    assert found["silenced"][1, 1] == pytest.approx(float(1 - torch.cosine_similarity(due, end, dim=0)))
+    even = replace(attention, W_Q=torch.zeros_like(attention.W_Q), b_Q=torch.zeros_like(attention.b_Q))
+    mixed = run_layer(encode(x, layers[:1])[-1], replace(layers[1], attention=even)).attention
+    maps = run_layer(encode(x, layers[:1])[-1], layers[1]).attention
+    rows = run_layer(encode(x, layers[:1])[-1], layers[1], patched_attention=torch.stack([mixed[0], maps[1]])).second
+    due = encode(rows, layers[2:])[-1].mean(0)
+    assert found["levelled"][1, 0] == pytest.approx(float(1 - torch.cosine_similarity(due, end, dim=0)))
+
+
+def test_only_the_named_matrices_are_scaled(folder):
+    checkpoint = checkpoints.find(folder)
+    random, trained = (pretrained.load(checkpoint, control_seed=seed) for seed in (0, None))
+    before = {name: value.clone() for name, value in random.named_parameters()}
+    scaled = scales.scale_some(random, trained, scales.SCALED["values and outputs"])
+    assert len(scaled) == 2 * LAYERS
+    for name, value in random.named_parameters():
+        assert torch.equal(value, before[name]) == (name not in scaled), name
+    norms = dict(trained.named_parameters())
+    assert all(
+        value.norm() == pytest.approx(float(norms[n].norm()), rel=1e-5)
+        for n, value in random.named_parameters()
+        if n in scaled
+    )
+    assert not set(scales.scale_some(random, trained, scales.SCALED["all but queries and keys"])) & {
+        name for name in before if "query" in name or "key" in name
+    }
