@@ -163,11 +163,9 @@ def switches() -> tuple[Figure, dict]:
 
 def cone() -> tuple[Figure, dict]:
     """Draw the rows of MiniLM and of random weights in space, after the last layer."""
-    from book.studies.bert_normality import cone as study
-    from book.studies.bert_normality import figures
+    from book.viewers import cone as viewer
 
-    shown = study.directions(experiments.load(RECORDS["cone"]))
-    return figures.directions(shown.rows, shown.titles), shown.start()
+    return viewer.draw(viewer.unit_rows(experiments.load(RECORDS["cone"])), [*viewer.SHOWN.values()]), viewer.START
 
 
 def score() -> tuple[Figure, dict]:

@@ -175,6 +175,8 @@ def test_every_claim_has_a_chapter_of_the_plan():
         "bert-gates",
         "ideal-gates",
         "bert-normality",
+        "cone",
+        "entropy",
         "bert-stream",
         "variant-data",
         "variant-classifier",

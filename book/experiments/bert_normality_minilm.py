@@ -1,7 +1,6 @@
-"""What is recorded of normality: MiniLM and its control text by text, and what the ladder of controls says."""
+"""Rows, sums, cone index, singular values and entropy of MiniLM and its control on bundled passages, text by text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,26 +8,29 @@ import torch
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import LARGE, PERMUTED, SHARP
 from analysis.models.reading import load
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
 from book.lab.mathematics import layer_profile
-from book.publish import Inputs, Numbers
-from book.publish.phrases import first_to_last, percent
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import Rungs, load_rungs, survey_documents
 
-# ---- What is recorded of normality: MiniLM and its control text by text, and the ladder of controls
-
-PADDED, ABLATED, LONGEST_ABLATED = 12, 8, 96
+PADDED, ABLATED = 12, 8  # texts
+LONGEST_ABLATED = 96  # tokens
 
 
-def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu") -> dict[str, np.ndarray]:
+def survey(
+    name: str,
+    passages: Sequence[str],
+    device: torch.device | str = "cpu",
+    *,
+    padded: int = PADDED,
+    ablated: int = ABLATED,
+) -> dict[str, np.ndarray]:
     """Measure a model and its control on the passages; arrays by name, the control's after ``control_``.
 
-    Names as in `layer_profile.measure`, after ``pad_`` with the rows of padding counted in (the first ``PADDED`` texts,
-    each padded to the model's limit), and as in `layer_profile.outstanding`, after ``first_`` and ``bare_``.
+    Names as in `layer_profile.measure`, after ``pad_`` with the rows of padding counted in (the first ``padded``
+    texts, each padded to the model's limit), and as in `layer_profile.outstanding`, after ``first_`` and ``bare_``. Of
+    the first ``ablated`` texts also what `ablate` measures. None are padded or ablated where a page does not need it.
     Axes: ``text layer`` for rows and sums, ``text layer head`` for heads, ``layer coordinate`` for sizes.
     """
     checkpoint = checkpoints.find(name)
@@ -37,8 +39,11 @@ def survey(name: str, passages: Sequence[str], device: torch.device | str = "cpu
     for prefix, seed in (("", None), ("control_", 0)):
         model = pretrained.load(checkpoint, control_seed=seed, device=device)
         measured = _measure_layers(model, tokenizer, passages)
-        measured |= {f"pad_{key}": value for key, value in measure_padded(model, tokenizer, passages[:PADDED]).items()}
-        measured |= ablate(model, tokenizer, passages[:ABLATED])
+        if padded:
+            with_padding = measure_padded(model, tokenizer, passages[:padded])
+            measured |= {f"pad_{key}": value for key, value in with_padding.items()}
+        if ablated:
+            measured |= ablate(model, tokenizer, passages[:ablated])
         found.update({prefix + key: value for key, value in measured.items()})
     return found
 
@@ -122,7 +127,7 @@ def _tolerance(name: str) -> float:
     return 0.05 if name.startswith(("largest", "histogram", "stable")) else 5e-3
 
 
-def measure_minilm(device: torch.device) -> Result:
+def compute(device: torch.device) -> Result:
     """Survey MiniLM on the bundled passages."""
     arrays = survey("minilm", texts.passages(), device)
     return Result(
@@ -131,117 +136,10 @@ def measure_minilm(device: torch.device) -> Result:
     )
 
 
-BY_LAYER = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "cosine", "cosine_bare", "resultant")
-BY_HEAD = ("stable_rank", "entropy")
-
-
-def measure_ladder(device: torch.device) -> Result:
-    """Survey the documents."""
-    tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
-
-    def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        layers = load(network).encoder_layers()
-        (states,) = extraction.hidden_states(network, tokenizer, [text])
-        profile = layer_profile.measure([run_layer(x, layer) for x, layer in zip(states, layers)])
-        tokens = states.shape[1]
-        return {
-            **{name: profile[name] for name in BY_LAYER},
-            "D_total": profile["D_total"],
-            **{name: profile[name].mean(1) for name in BY_HEAD},
-            "cone": profile["cone"] / tokens,
-            "cone_bare": profile["cone_bare"] / tokens,
-            "largest": profile["largest"].mean(1) / tokens**0.5,
-        }
-
-    return survey_documents(measure, each_of_controls=3, device=device, tolerance=0.02)
-
-
-# ---- What the ladder of controls says of the chapter's statements about training
-
-PANELS = ("plain rows that fail", "mean cosine", "largest singular value", "row entropy")
-PLACES = {
-    "rows that fail": ("first_failing",),
-    "plain rows that fail": ("bare_failing",),
-    "sum": ("D_sum",),
-    "total": ("D_total",),
-    "mean cosine": ("cosine",),
-    "cone index per token": ("cone",),
-    "plain index per token": ("cone_bare",),
-    "resultant": ("resultant",),
-    "largest singular value": ("largest",),
-    "stable rank": ("stable_rank",),
-    "row entropy": ("entropy",),
-}
-
-
-@dataclass(frozen=True)
-class ControlPhrases(Numbers):
-    """Means over layers and seeds in the page's text; a climb is from the first layer to the last."""
-
-    plain_trained: str
-    plain_random: str
-    plain_permuted: str
-    rows_permuted: str
-    climb_trained: str
-    climb_large: str
-    climb_permuted: str
-    sigma_trained: str
-    sigma_large: str
-    sigma_permuted: str
-    sigma_dip: str
-    entropy_trained: str
-    entropy_sharp: str
-    entropy_permuted: str
-
-
-def measure_rungs(inputs: Inputs) -> Rungs:
-    """Read the ladder."""
-    return load_rungs("bert-normality-ladder", inputs, PLACES)
-
-
-def phrase_rungs(rungs: Rungs) -> ControlPhrases:
-    """Write the means."""
-
-    def share(name: str, rung: str) -> str:
-        return percent(rungs[name].controls[rung].mean())
-
-    def climb(name: str, rung: str | None = None) -> str:
-        layers = rungs[name].documents.mean(0) if rung is None else rungs[name].controls[rung].mean(0)
-        return first_to_last(layers)
-
-    largest = rungs["largest singular value"].documents
-    entropy = rungs["row entropy"]
-    return ControlPhrases(
-        plain_trained=percent(rungs["plain rows that fail"].documents.mean()),
-        plain_random=share("plain rows that fail", SHARP),
-        plain_permuted=share("plain rows that fail", PERMUTED),
-        rows_permuted=share("rows that fail", PERMUTED),
-        climb_trained=climb("mean cosine"),
-        climb_large=climb("mean cosine", LARGE),
-        climb_permuted=climb("mean cosine", PERMUTED),
-        sigma_trained=climb("largest singular value"),
-        sigma_large=climb("largest singular value", LARGE),
-        sigma_permuted=climb("largest singular value", PERMUTED),
-        sigma_dip=percent((largest[:, -1] < largest[:, -2]).mean()),
-        entropy_trained=f"{entropy.documents.mean(0).min():.2f}",
-        entropy_sharp=f"{entropy.controls[SHARP].mean(0).min():.2f}",
-        entropy_permuted=f"{entropy.controls[PERMUTED].mean(0).min():.2f}",
-    )
-
-
-EXPERIMENTS = {
-    "minilm": Experiment(
-        models=("minilm",),
-        compute=measure_minilm,
-        minutes=1.5,
-        seed=0,
-        summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages",
-    ),
-    "ladder": Experiment(
-        "Normality, cone index, singular values and entropy of MiniLM and the ladder of its controls",
-        measure_ladder,
-        models=("minilm",),
-        minutes=3,
-        seed=0,
-    ),
-}
+EXPERIMENT = Experiment(
+    models=("minilm",),
+    compute=compute,
+    minutes=1.5,
+    seed=0,
+    summary="Gaussian rows, cone index, singular values and entropy of MiniLM and its control on 48 passages",
+)
