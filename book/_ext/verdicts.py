@@ -1,6 +1,6 @@
 """How a chapter shows its verdicts: what the document says, what we found and where it is shown; the surprising first.
 
-The cell that emits the verdicts (``publish.verdicts``) gives one output for each. Here each becomes a box with an
+The cell that judges (``publish.judge``) gives one output for each verdict. Here each becomes a box with an
 anchor that other pages link to. Claims that hold as stated are folded behind a line that counts them.
 """
 

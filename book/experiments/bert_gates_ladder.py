@@ -5,10 +5,10 @@ import torch
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
+from book.lab.document_ladder import survey_documents
 from book.lab.layer_gates import read_layer
+from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import survey_documents
-from book.studies.shared.map_counts import PRESENT
 
 LONGEST, EACH = 128, 1  # tokens of a document, and documents of every kind for the controls
 

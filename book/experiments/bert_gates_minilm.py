@@ -6,8 +6,8 @@ import torch
 
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
+from book.lab.census import summarise, take_census
 from book.publish.records import Experiment, Result
-from book.studies.shared.census import summarise, take_census
 
 SEED = 0
 

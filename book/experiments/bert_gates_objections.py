@@ -22,8 +22,8 @@ from analysis.transformer.attention import project
 from book.lab.ablation import choose_sink, hold_volume, run_without, turned
 from book.lab.documents import load_documents
 from book.lab.layer_gates import DIRECTIONAL, read_layer
+from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
-from book.studies.shared.map_counts import PRESENT
 
 LONGEST, EACH = 128, 1  # tokens of a document, and documents of every kind
 SINK_LONGEST = 64  # tokens of a document whose sink is held

@@ -7,8 +7,8 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.statistics.intervals import mean_interval
 from book.lab import bias_exchange
+from book.lab.census import MOSTLY
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.census import MOSTLY
 
 TEXTS, WORDS, SEED = 12, 200, 0
 

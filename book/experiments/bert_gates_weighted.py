@@ -9,9 +9,9 @@ from analysis.maps import gates
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
+from book.lab.document_ladder import survey_documents
+from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import survey_documents
-from book.studies.shared.map_counts import PRESENT
 
 LONGEST, EACH = 96, 1  # tokens of a document, and documents of every kind for the controls
 CLASSES = ("vertical", "diagonal", "vertical and diagonal", "block", "heterogeneous")

@@ -6,9 +6,9 @@ import torch
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.encoder import run_layer
+from book.lab.document_ladder import survey_documents
 from book.lab.mathematics import layer_profile
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import survey_documents
 
 BY_LAYER = ("first_failing", "bare_failing", "D_sum", "D_sum_bare", "cosine", "cosine_bare", "resultant")
 BY_HEAD = ("stable_rank", "entropy")

@@ -9,8 +9,8 @@ from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.encoder import EncoderLayer, encode, encode_layer, run_layer
+from book.lab.document_ladder import survey_documents
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import survey_documents
 
 LONGEST = 64  # tokens of a document
 WAYS = ("silenced", "levelled")

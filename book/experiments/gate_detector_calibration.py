@@ -11,8 +11,8 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.gates.synthetic import draw_noise
+from book.lab.map_counts import measure_lines
 from book.publish.records import Experiment, Result
-from book.studies.shared.map_counts import measure_lines
 
 SIZES, COUNT, SEED = (16, 64, 128), 200, 2027
 INDEPENDENT = (

@@ -13,8 +13,8 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
 from book.lab.documents import load_documents
+from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
-from book.studies.shared.map_counts import PRESENT
 
 LONGEST, SEED = 96, 0  # tokens of a document
 ORDERS = ("as they are", "keys shuffled", "queries and keys shuffled")

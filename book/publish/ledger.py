@@ -1,6 +1,6 @@
 """The claims ledger: what the documents say, and the verdicts that chapters' cells emit.
 
-``book/claims.yml`` lists the claims; a study's functions judge them (:mod:`book.publish.claims`), a page emits their
+``book/claims.yml`` lists the claims; the cells of a page judge them (:mod:`book.publish.judge`), it emits their
 verdicts, and the build and the command line collect what the pages emitted with :func:`collect`.
 """
 

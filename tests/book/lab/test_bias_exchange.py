@@ -10,7 +10,7 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from book.lab import ablation, bias_exchange
 from tests.analysis.fake_device import GPU, pretended
-from tests.book.studies.same_results import random_bert
+from tests.book.lab.same_results import random_bert
 
 TEXTS = texts.passages(longest=45)[:2]
 

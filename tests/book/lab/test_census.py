@@ -9,9 +9,9 @@ import torch
 from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
-from book.studies.shared import census, map_counts
+from book.lab import census, map_counts
 from tests.analysis.fake_device import GPU, OnGPU, pretended
-from tests.book.studies.same_results import assert_same_results, random_bert
+from tests.book.lab.same_results import assert_same_results, random_bert
 
 TEXTS = texts.passages(longest=45)[:3]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from book.studies.shared.averages import correlate_within_layers
+from book.lab.averages import correlate_within_layers
 
 LAYERS, HEADS = 6, 12
 

@@ -22,8 +22,8 @@ from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.encoder import run_layer
+from book.lab import released_code as code
 from book.lab.mathematics import stretching
-from book.studies.shared import released_code as code
 
 FAULTS = ("no bias", "no mask", "next layer's input", "stored columns", "all four")
 """How the code's attention differs from the model's: one difference at a time, then all."""

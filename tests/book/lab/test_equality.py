@@ -6,7 +6,7 @@ import torch
 from analysis.data import texts
 from analysis.maps import entropy
 from analysis.models import checkpoints, pretrained
-from book.studies.shared.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
+from book.lab.equality import draw, entropy_shares, gaps, log_maps, random_layer, relative_gap
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from book.studies.shared import layer_lines as layers
-from book.studies.shared.layer_lines import Line
+from book.lab import layer_lines as layers
+from book.lab.layer_lines import Line
 
 
 def test_curves_over_layers_need_a_label_a_panel_and_one_look_a_name():

@@ -17,8 +17,7 @@ from analysis.models import attention_hooks
 from analysis.models.reading import load
 from analysis.statistics import exact_sums
 from analysis.statistics.intervals import Interval
-from book.publish.results import Result, Value
-from book.studies.shared.map_counts import (
+from book.lab.map_counts import (
     KINDS,
     NEAR,
     correlate,
@@ -28,6 +27,7 @@ from book.studies.shared.map_counts import (
     measure_points,
     measure_residual,
 )
+from book.publish.results import Result, Value
 
 MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
 NULL = 4  # the maps of every fourth text are also read with their rows shuffled

@@ -9,8 +9,8 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.representations import anisotropy
-from book.studies.shared import released_code
-from book.studies.shared import released_code as code
+from book.lab import released_code
+from book.lab import released_code as code
 
 
 def draw(*shape, seed=0):
