@@ -12,7 +12,7 @@ from book._ext import verdicts as shown_verdicts
 from book._ext.claims_table import for_a_column
 from book.publish import execution, ledger
 
-PAGE = "# The claims\n\n```{claims-filter}\n```\n\n```{claims-table}\n```\n"
+PAGE = "# The claims\n\n```{claims-filter}\n```\n\n```{claims-table}\n```\n\n```{definitions-table}\n```\n"
 OTHERS = sorted({claim.chapter for claim in ledger.claims()} - {"evidence/semi-bias"})
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
 CONFIG = {
@@ -111,8 +111,8 @@ def test_the_number_of_claims_is_computed_where_a_page_names_it(build):
     build.extra = "# Numbers\n\n{claims-number}`all` in all, {claims-number}`K` of K, {claims-number}`Z` of none.\n"
     _, _, warnings = build(verdicts())
     said = re.search(r"<p>(.*?in all.*?)</p>", build.pages["glance"], re.DOTALL)[1]
-    assert said.startswith(f"{len(ledger.claims())} in all, {len(verdicts())} of K")
-    assert "claims-number takes 'all' or a document's letter" in warnings
+    assert said.startswith(f"{len(ledger.testable())} in all, {sum(c.id[0] == 'K' for c in ledger.testable())} of K")
+    assert "claims-number takes 'all', 'definitions' or a document's letter" in warnings
 
 
 def test_evidence_without_a_verdict_is_a_link_and_without_a_claim_an_error(build):
@@ -134,7 +134,7 @@ def test_a_verdict_is_shown_with_its_evidence_and_a_link_to_its_cell(build):
 
 
 def test_what_may_surprise_comes_first_in_the_table(build):
-    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % 6], v.evidence) for n, v in enumerate(verdicts())]
+    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % len(ledger.OUTCOMES)], v.evidence) for n, v in enumerate(verdicts())]
     claims, *_ = build(its)
     rows = re.findall(r'<tr class="[^"]*claim-row ([^"]*)" id="claim-([a-z]-\d+)"', claims)
     assert len(rows) == len(ledger.claims())
@@ -219,7 +219,7 @@ def test_a_verdict_says_what_the_document_says_and_what_we_found(build):
 
 
 def test_the_surprising_comes_first_and_what_holds_is_folded(build):
-    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % 6], v.evidence) for n, v in enumerate(verdicts())]
+    its = [ledger.Verdict(v.id, ledger.OUTCOMES[n % len(ledger.OUTCOMES)], v.evidence) for n, v in enumerate(verdicts())]
     _, chapter, _ = build(its)
     order = re.findall(r'<div class="[^"]*verdict ([a-z-]+)', chapter)
     assert list(dict.fromkeys(order)) == [shown_verdicts.slug(outcome) for outcome in shown_verdicts.ORDER]
