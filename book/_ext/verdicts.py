@@ -111,7 +111,8 @@ def box(app, output: nodes.container) -> nodes.container:
         ours += [nodes.Text(" ("), *places(claim.shown, app.env.docname), nodes.Text(")")]
     shown, folded = rest[: bool(claim.matters)], rest[bool(claim.matters) :]
     parts = [head, says, ours, *shown, *(fold("verdict-detail", "Detail and condition", folded) if folded else [])]
-    return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], outcome=outcome, definition=claim.is_definition)
+    kind = {"outcome": outcome, "definition": claim.is_definition}
+    return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], **kind)
 
 
 def fold(name: str, summary: str, content: list[nodes.Node]) -> list[nodes.Node]:
