@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 from analysis.core.files import write_atomically
-from book.publish import experiments, record_script, weights_script
+from book.publish import experiments
+from book.viewers import record_script, weights_script
 
 FOLDER = "play"
 SCRIPTS = {

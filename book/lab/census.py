@@ -27,7 +27,7 @@ from book.lab.map_counts import (
     measure_points,
     measure_residual,
 )
-from book.publish.results import Result, Value
+from book.publish.records import Result, Value
 
 MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
 NULL = 4  # the maps of every fourth text are also read with their rows shuffled

@@ -1,27 +1,26 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
 An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
-a folder, in the form of :mod:`book.publish.results`; :func:`load` reads it; :func:`compare` holds a new result to
+a folder, :func:`load` reads it; :func:`compare` holds a new result to
 it. A record is never edited by hand.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from analysis.core import device
-from analysis.core.files import make_writable
+from analysis.core.files import lock, make_writable, write_atomically
 from analysis.models import checkpoints
-from book.publish import results
-from book.publish.results import Result, Value
 
 __all__ = [
     "BadRecord",
@@ -47,6 +46,98 @@ class Disagrees(AssertionError):
 
 class BadRecord(ValueError):
     """A record file is missing, truncated or was edited; the message names the file and says what to run."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number of a result: ``tolerance`` is absolute, ``low`` and ``high`` bound it, ``n`` is its sample size."""
+
+    value: float | int | str | bool
+    tolerance: float | int = 0.0
+    low: float | int | None = None
+    high: float | int | None = None
+    n: int | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment computed: numbers, arrays, and how far each array may differ (absolute, default 0)."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tolerances: Mapping[str, float | int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float | int | str | bool:
+        return self.values[name].value
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array by name, as a record does."""
+        return self.arrays[name]
+
+
+def write_result(name: str, summary: str, result: Result, provenance: Mapping[str, object], folder: Path) -> Path:
+    """Write a result to ``NAME.json`` and its arrays to ``NAME.npz``: first under temporary names, then renamed.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, a tolerance belongs to no array, or an array would be pickled.
+    """
+    _check_finite(name, result)
+    packed = _pack(result.arrays)
+    body = {
+        "experiment": name,
+        "summary": summary,
+        "values": {key: _sparse(asdict(value)) for key, value in result.values.items()},
+        "arrays": {
+            key: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(key, 0.0)}
+            for key, a in result.arrays.items()
+        },
+        "arrays_sha256": hashlib.sha256(packed).hexdigest() if result.arrays else None,
+        "provenance": dict(provenance),
+    }
+    body["sha256"] = seal(body)
+    path = folder / f"{name}.json"
+    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
+        if result.arrays:
+            write_atomically(path.with_suffix(".npz"), packed)
+        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    return path
+
+
+def _check_finite(name: str, result: Result) -> None:
+    for key, value in result.values.items():
+        for part, number in asdict(value).items():
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"{name}: the {part} of {key} is {number}, which a record cannot hold")
+    for key, tolerance in result.tolerances.items():
+        if key not in result.arrays or not 0 <= tolerance < math.inf:
+            raise ValueError(
+                f"{name}: the tolerance of array {key} must be finite and belong to an array of "
+                f"{sorted(result.arrays)}, got {tolerance}"
+            )
+    for key, array in result.arrays.items():
+        if np.asarray(array).dtype.kind not in "biufcUS":
+            raise ValueError(f"{name}: array {key} has dtype {np.asarray(array).dtype}, which would be pickled")
+
+
+def _sparse(value: dict) -> dict:
+    kept = {k: v for k, v in value.items() if v not in (None, "") and not (k == "tolerance" and v == 0.0)}
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in kept.items()}
+
+
+def seal(body: dict) -> str:
+    """Digest what is written without its own seal, so that an edit by hand is noticed."""
+    return hashlib.sha256(
+        json.dumps({k: v for k, v in body.items() if k != "sha256"}, sort_keys=True).encode()
+    ).hexdigest()
+
+
+def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{name: np.asarray(a) for name, a in arrays.items()})
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -109,7 +200,7 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
         "seed": experiment.seed,
         **device.describe_run(where, time.perf_counter() - start, experiment.command),
     }
-    return results.write(experiment.name, experiment.summary, result, provenance, folder)
+    return write_result(experiment.name, experiment.summary, result, provenance, folder)
 
 
 @dataclass(frozen=True)
@@ -147,7 +238,7 @@ def load(name: str, folder: Path) -> Record:
         raise BadRecord(f"there is no record {path}; {again}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise BadRecord(f"{path} is not whole JSON ({error}); {again}") from None
-    if not isinstance(body, dict) or body.get("sha256") != results.seal(body):
+    if not isinstance(body, dict) or body.get("sha256") != seal(body):
         raise BadRecord(f"{path} was changed after it was written; {again}")
     if body.get("experiment") != name:
         raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")

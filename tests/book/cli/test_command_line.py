@@ -11,7 +11,7 @@ import torch
 from analysis.models import checkpoints
 from book import cli
 from book.__main__ import main
-from book.publish import experiments, ledger, records, results
+from book.publish import experiments, ledger, records
 from book.publish.ledger import MIME, ROOT
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
@@ -114,7 +114,7 @@ def test_a_record_that_was_resealed_with_another_number_or_is_not_there_fails(ow
     path = experiments.FOLDER / "toy.json"
     whole, body = path.read_text(), json.loads(path.read_text())
     body["values"]["a"]["value"] = 1.5
-    body["sha256"] = results.seal(body)
+    body["sha256"] = records.seal(body)
     path.write_text(json.dumps(body))
     assert records.load("toy", experiments.FOLDER)["a"] == 1.5  # its own seal says nothing
     assert check() == check("toy") == 1

@@ -58,7 +58,7 @@ def record(request):
 def page_file(request, record, tmp_path_factory):
     """Write a page with the module's viewer, as its ``start(record)`` shows it at first, and the record beside it."""
     from book._ext import viewers
-    from book.publish import record_script
+    from book.viewers import record_script
     from tests.book.pages import play_pages
 
     viewer = request.module.VIEWER

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from analysis.maps.locality import causal_attention
-from book.publish import record_script
-from book.viewers import mixer
+from book.viewers import mixer, record_script
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser

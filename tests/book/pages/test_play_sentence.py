@@ -18,8 +18,7 @@ from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.layernorm import apply_norm
 from book._ext import viewers
-from book.publish import weights_script
-from book.viewers import sentence
+from book.viewers import sentence, weights_script
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser

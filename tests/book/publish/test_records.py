@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from analysis.models.checkpoints import NotFound
-from book.publish import experiments, records, results
+from book.publish import experiments, records
 from book.publish.inputs import Inputs
 from book.publish.records import BadRecord, Disagrees, Experiment, Result, Value
 
@@ -35,7 +35,7 @@ def reseal(folder, change):
     """Change the toy's record, and seal it again as one would who hides the change."""
     body = json.loads((folder / "toy.json").read_text())
     change(body)
-    body["sha256"] = results.seal(body)
+    body["sha256"] = records.seal(body)
     (folder / "toy.json").write_text(json.dumps(body))
 
 
@@ -115,7 +115,7 @@ def test_edited_or_missing_arrays_are_refused(folder):
 def test_a_right_seal_makes_no_record(folder, spoil):
     body = json.loads((folder / "toy.json").read_text())
     spoil(body)
-    body["sha256"] = results.seal(body)
+    body["sha256"] = records.seal(body)
     (folder / "toy.json").write_text(json.dumps(body))
     with pytest.raises(BadRecord, match=r"is no record|not the file that was recorded"):
         records.load("toy", folder)
@@ -139,7 +139,7 @@ def test_a_record_under_another_name_is_refused(folder):
 
 
 def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
-    replace, begun = results.write_atomically, threading.Event()
+    replace, begun = records.write_atomically, threading.Event()
 
     def slowly(path, content):
         replace(path, content)
@@ -147,7 +147,7 @@ def test_two_who_write_one_record_do_not_mix(tmp_path, monkeypatch):
             begun.set()
             time.sleep(0.5)
 
-    monkeypatch.setattr(results, "write_atomically", slowly)
+    monkeypatch.setattr(records, "write_atomically", slowly)
     first = threading.Thread(target=records.write, args=(make(1.0, (1.0,)), torch.device("cpu"), tmp_path))
     first.start()
     begun.wait()

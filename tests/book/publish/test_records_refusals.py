@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analysis.core.files import sha256
-from book.publish import records, results
+from book.publish import records
 from book.publish.records import Disagrees, Experiment, Result, Value
 
 
@@ -65,7 +65,7 @@ def test_a_record_whose_arrays_are_pickles_is_refused_even_with_a_right_seal(tmp
     np.savez(tmp_path / "r.npz", a=np.array([Bomb(mark)], dtype=object), allow_pickle=True)
     body = json.loads(path.read_text())
     body["arrays_sha256"] = sha256(tmp_path / "r.npz")
-    body["sha256"] = results.seal(body)
+    body["sha256"] = records.seal(body)
     path.write_text(json.dumps(body))
     with pytest.raises(ValueError, match="pickle"):
         records.load("r", tmp_path)

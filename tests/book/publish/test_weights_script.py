@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from book.publish import weights_script
+from book.viewers import weights_script
 
 
 def read(text: str) -> dict:
