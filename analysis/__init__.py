@@ -21,7 +21,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from sys import _getframe
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 @cache
