@@ -11,7 +11,6 @@ from analysis.maps.gates.segmentation import (
     divergence,
     divide,
     find_blocks,
-    find_lines,
     tabulate,
     tally,
 )
@@ -46,18 +45,6 @@ def test_a_block_needs_more_evidence_than_the_boxes_of_a_map_of_chance(block, sh
     hits, visible, counts = block
     level = N * N / math.exp(evidence(20, 5 / 16) * share)
     assert find_blocks(hits, counts, visible, level, 0.0, least_side=2).equal(hits & torch.tensor(found))
-
-
-@pytest.mark.parametrize(("share", "found"), [(1.001, False), (0.999, True)])
-def test_a_run_needs_more_evidence_than_those_of_a_map_of_chance(share, found):
-    """Four hits in a column, each one of 16 cells of its row; no two misses in a row, so a step counts for its root."""
-    hits = torch.zeros(1, N, N, dtype=torch.bool)
-    hits[0, 3:7, 9] = True
-    p = 1 / 16
-    own = -4 * math.log((p + math.sqrt(p * (4 - 3 * p))) / 2)
-    level = N * N / math.exp(own * share)
-    line, _ = find_lines(hits, torch.ones(N, N, dtype=torch.bool), level)
-    assert line.equal(hits & torch.tensor(found))
 
 
 def test_the_sums_from_the_corner_on_cell_by_cell():

@@ -103,13 +103,6 @@ def test_refusals():
             position_scores(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)
 
 
-def test_positions_are_measured_from_the_fiftieth_on_unless_told():
-    own, both = torch.randn(2, 60), torch.randn(2, 60, 60)
-    found, due = position_only(own, both), position_only(own, both, (3, 50), first=50)
-    for name in ("mass", "uniform", "peak"):
-        assert (getattr(found, name) == getattr(due, name)).all()
-
-
 def test_the_share_of_positions_by_hand():
     """Between texts 2 and 8 at the two positions, 5 on the mean; means 1 and 4: 4.5, of which 5/2 is left by chance."""
     states = torch.tensor([[0.0, 2.0], [2.0, 6.0]])[..., None]
