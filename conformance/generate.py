@@ -7,6 +7,8 @@ transformers runs in float64, and its scores, its attention, each head's rows an
 
 import argparse
 import json
+import tempfile
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -273,6 +275,14 @@ def prefix(model: torch.nn.Module) -> str:
     return next((f"{path}." for path, module in model.named_modules() if path and module is model.base_model), "")
 
 
+def pack(folder: Path, archive: Path) -> None:
+    """Write the files of a folder into an archive that is the same each time."""
+    with zipfile.ZipFile(archive, "w") as packed:
+        for file in sorted(folder.iterdir()):
+            undated = zipfile.ZipInfo(file.name, (2026, 1, 1, 0, 0, 0))
+            packed.writestr(undated, file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+
+
 def main():
     """Write all models, or those that are named; with ``--check`` only compare."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -286,14 +296,14 @@ def main():
     for name in arguments.names or FAMILIES:
         model, golden, entry = make(name)
         if not arguments.check:
-            model.save_pretrained(MODELS / name)
-            whole = {key: np.ascontiguousarray(value) for key, value in golden.items()}
-            save_file(whole, MODELS / name / "golden.safetensors")
-            if "pixel_values" not in inputs_of(name):
-                tokenizer().save_pretrained(MODELS / name)
-            (MODELS / name / "generation_config.json").unlink(missing_ok=True)
-            for file in (MODELS / name).iterdir():
-                file.chmod(0o644)
+            with tempfile.TemporaryDirectory() as folder:
+                model.save_pretrained(folder)
+                whole = {key: np.ascontiguousarray(value) for key, value in golden.items()}
+                save_file(whole, Path(folder, "golden.safetensors"))
+                if "pixel_values" not in inputs_of(name):
+                    tokenizer().save_pretrained(folder)
+                Path(folder, "generation_config.json").unlink(missing_ok=True)
+                pack(Path(folder), MODELS / f"{name}.zip")
             index[name] = entry
         print(name, "agrees")
     if not arguments.check:

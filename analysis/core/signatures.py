@@ -40,6 +40,7 @@ _KINDS = {
 }
 _FLOATS = _KINDS["float32"]
 _ABSENT = object()
+_Function = typing.TypeVar("_Function", bound=Callable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,16 @@ class _Promise(threading.local):
 
 
 _promise = _Promise()
+
+
+@typing.overload
+def checked(function: _Function, /) -> _Function: ...
+
+
+@typing.overload
+def checked(
+    *, finite: bool | str | Sequence[str] = False, mixed: bool = False, gradient: bool = True
+) -> Callable[[_Function], _Function]: ...
 
 
 def checked(

@@ -1,6 +1,6 @@
 """Sphinx directive ``question <name>``: a picture and a question, both of which lead to the story that answers it.
 
-The picture is drawn by the function of that name in ``book.studies.intro.questions`` while the page is read; the body
+The picture is drawn by the function of that name in ``book.viewers.questions`` while the page is read; the body
 says what one will see. ``questions`` around them sets them side by side.
 """
 
@@ -60,7 +60,7 @@ class Questions(SphinxDirective):
 
 def draw(name: str, path: Path) -> None:
     """Draw the picture of a question."""
-    from book.studies.intro import questions
+    from book.viewers import questions
 
     path.parent.mkdir(parents=True, exist_ok=True)
     getattr(questions, name.replace("-", "_"))().savefig(path, format="svg", metadata={"Date": None})

@@ -10,7 +10,7 @@ class SideBySide(Ledger):
 
     def run(self):
         """Build the table."""
-        from book.studies.shared import side_by_side
+        from book.viewers import side_by_side
 
         rows = []
         for measure, by_model in side_by_side.compare():

@@ -127,47 +127,38 @@ def draw(name: str, path: Path) -> dict:
 
 def sentence() -> tuple[Figure, dict]:
     """Draw one sentence in gpt2-mini."""
-    from book.studies import intro
-    from book.studies.intro import figures
+    from book.viewers import sentence as viewer
 
-    shown = intro.measure()
-    return figures.sentence(shown.parts, shown.weights), shown.start()
+    parts, weights, start = viewer.take_apart()
+    return viewer.draw(parts, weights), start
 
 
 def mixer() -> tuple[Figure, dict]:
     """Draw one query of GPT-2's first layer, by the record of it."""
-    from book.studies.semi_bias import figures
-    from book.studies.semi_bias import gpt2 as study
+    from book.viewers import mixer as viewer
 
-    shown = study.mixtures(experiments.load(RECORDS["mixer"]))
-    return figures.mixtures(shown.weights, shown.curve, shown.query, shown.far), shown.start()
+    return viewer.draw(experiments.load(RECORDS["mixer"])), viewer.start()
 
 
 def atlas() -> tuple[Figure, dict]:
     """Draw every head of MiniLM on one sentence."""
-    from book.studies import atlas as study
-    from book.studies.atlas import figures
+    from book.viewers import atlas as viewer
 
-    shown = study.overview(experiments.load(RECORDS["atlas"]))
-    return figures.overview(shown.weights), shown.start()
+    return viewer.draw(viewer.first_sentence(experiments.load(RECORDS["atlas"]))), viewer.START
 
 
 def dial() -> tuple[Figure, dict]:
     """Draw one head of MiniLM at a few dials."""
-    from book.studies.weighted_mean import figures
-    from book.studies.weighted_mean import sentence as study
+    from book.viewers import dial as viewer
 
-    shown = study.turn_head(experiments.load(RECORDS["dial"]))
-    return figures.turned(shown.maps, shown.dials, shown.tokens), shown.start()
+    return viewer.draw(experiments.load(RECORDS["dial"])), viewer.start()
 
 
 def switches() -> tuple[Figure, dict]:
     """Draw the residual of MiniLM and its controls under every set of parts."""
-    from book.studies.bert_rank import figures
-    from book.studies.bert_rank import switches as study
+    from book.viewers import switches
 
-    shown = study.last_residuals(experiments.load(RECORDS["switches"]))
-    return figures.settings(shown.names, shown.ladder), shown.start()
+    return switches.draw(experiments.load(RECORDS["switches"])), switches.START
 
 
 def cone() -> tuple[Figure, dict]:

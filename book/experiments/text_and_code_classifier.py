@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from analysis.maps import entropy
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls
+from book.lab import classifier_survey
 from book.lab.dna.fasta import Gene
 from book.lab.training.dna_classifier import Data
 from book.publish.records import Experiment, Result
 from book.studies.shared import released_code as code
 from book.studies.shared import released_survey as survey
-from book.studies.shared import variant_measures
 
 MODEL, CLASS = "variant-bert-mini", "Omicron"
 AVERAGED = 4
 """Sequences of each class in a class mean."""
 
 
-def survey_networks(run: variant_measures.Run, gene: Gene) -> dict[str, np.ndarray]:
+def survey_networks(run: classifier_survey.Run, gene: Gene) -> dict[str, np.ndarray]:
     """Take one sequence through the trained network and through every control.
 
     Returns
@@ -88,7 +88,7 @@ def survey_class_means(model: nn.Module, data: Data, genes: Mapping[str, Iterabl
 
 def compute(device: torch.device) -> Result:
     """Measure the bundled classifier."""
-    run = variant_measures.open_run(checkpoints.find(MODEL).folder, device=device)
+    run = classifier_survey.open_run(checkpoints.find(MODEL).folder, device=device)
     tested = [run.data.genes[i] for i in run.data.parts.test]
     genes = {label: [gene for gene in tested if gene.label == label][:AVERAGED] for label in run.data.labels}
     arrays = survey_networks(run, genes[CLASS][0])

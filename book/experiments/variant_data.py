@@ -13,15 +13,16 @@ import numpy as np
 import torch
 
 from analysis.statistics.intervals import share_interval
-from book.lab.dna.baselines import hits
+from book.experiments import variant_measures, variant_seeds
+from book.experiments.variant_baselines import score
+from book.lab import classifier_runs, classifier_survey
+from book.lab.dna.baselines import fitted, hits
 from book.lab.dna.fasta import read_fasta
 from book.lab.dna.kmers import unknown_share
 from book.lab.dna.simulate import Backbone, invent_backbones, read_backbones
 from book.lab.dna.splits import unit_names
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value, data_folder
-from book.studies.shared import variant_measures, variant_seeds
-from book.studies.shared.variant_baselines import fitted, score
 
 DATA = "sars-cov-2"
 BASELINES = ("majority", "length", "phase", "nearest", "kmers", "kmers-gapped")
@@ -33,7 +34,7 @@ REAL_RECIPE = dna_classifier.shortened(dna_classifier.MINI, steps=700)
 FRESH = 64
 
 
-def score_run(run: variant_measures.Run, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
+def score_run(run: classifier_survey.Run, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
     """Score a trained classifier and the simple ones on its own parts.
 
     Returns
@@ -56,7 +57,7 @@ def score_run(run: variant_measures.Run, backbones: Sequence[Backbone]) -> tuple
     }
     values |= {name: score(name, hits(fitted(name, train, validation), test), groups) for name in BASELINES}
     values |= variant_seeds.follow(run.model, run.data, backbones)
-    return values, variant_seeds.tally(run.data, test, probabilities)
+    return values, classifier_runs.tally(run.data, test, probabilities)
 
 
 def score_all(
@@ -69,8 +70,8 @@ def score_all(
     """Score a classifier for each way to part, training those that are not there; values as ``name/part``."""
     values, tables = {}, []
     for by, name in runs.items():
-        folder = variant_seeds.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
-        found, counts = score_run(variant_measures.open_run(folder, lineages, device), backbones)
+        folder = classifier_runs.find_run(name, recipe=replace(recipe, by=by), folder=lineages, device=device)
+        found, counts = score_run(classifier_survey.open_run(folder, lineages, device), backbones)
         values |= {f"{what}/{by}": value for what, value in found.items()}
         tables.append(counts)
     return Result(
@@ -92,19 +93,19 @@ def compute_real_splits(device: torch.device) -> Result:
 def compute_real(device: torch.device) -> Result:
     """Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class."""
     folder = data_folder(DATA)
-    trained = variant_seeds.find_run("real", recipe=REAL_RECIPE, folder=folder, device=device)
-    run = variant_measures.open_run(trained, folder, device)
+    trained = classifier_runs.find_run("real", recipe=REAL_RECIPE, folder=folder, device=device)
+    run = classifier_survey.open_run(trained, folder, device)
     backbones = read_backbones(folder)
-    counts = variant_seeds.confuse_all(run.model, run.data, variant_seeds.make_sets(run.data, backbones, 0, FRESH))
+    counts = classifier_runs.confuse_all(run.model, run.data, classifier_runs.make_sets(run.data, backbones, 0, FRESH))
     values = {
-        name.replace(" ", "_"): variant_seeds.accuracy_value(table) for name, table in zip(variant_seeds.SETS, counts)
+        name.replace(" ", "_"): variant_seeds.accuracy_value(table) for name, table in zip(classifier_runs.SETS, counts)
     }
     size = len(run.data.parts.test)
     whole = share_interval(round(run.card["test"] * size), size)
     values["whole_test"] = Value(whole.value, 0.01, whole.low, whole.high, size)
     values |= variant_seeds.follow(run.model, run.data, backbones, FRESH)
     genes = read_fasta(folder / "open_sequences_S.fasta.gz", folder / "open_sequences.tsv")
-    real = variant_seeds.confuse(run.model, run.data, genes)
+    real = classifier_runs.confuse(run.model, run.data, genes)
     values["open"] = variant_seeds.accuracy_value(real)
     of_test = [run.data.genes[i] for i in run.data.parts.test]
     for name, asked in (("open", genes), ("test", of_test)):

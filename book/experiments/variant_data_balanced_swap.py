@@ -14,14 +14,14 @@ import torch
 
 from analysis.models import checkpoints
 from analysis.statistics.intervals import share_interval
+from book.lab import classifier_survey
+from book.lab.dna.baselines import exchanged
 from book.lab.dna.fasta import Gene
 from book.lab.dna.kmers import kmers
 from book.lab.dna.phase import fill_letters
 from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared import variant_measures
-from book.studies.shared.variant_baselines import exchanged
 
 LEAST, PURE, TIMES = 5, 0.9, 2
 
@@ -52,7 +52,7 @@ def count_telling_words(gene: Gene, label: str, telling: dict[str, str]) -> int:
 
 def compute(device: torch.device) -> Result:
     """Exchange deletions in the whole test part, keep the balanced ones, and ask the bundled classifier."""
-    run = variant_measures.open_run(checkpoints.find("variant-bert-mini").folder, device=device)
+    run = classifier_survey.open_run(checkpoints.find("variant-bert-mini").folder, device=device)
     data = run.data
     telling = find_telling_words([data.genes[i] for i in data.parts.train])
     test = [data.genes[i] for i in data.parts.test]

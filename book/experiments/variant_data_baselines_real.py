@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from book.experiments.variant_baselines import SEED, measure, parts_of, score
 from book.lab.dna.baselines import hits
 from book.lab.dna.fasta import Gene, read_fasta
 from book.lab.dna.kmers import kmers
 from book.lab.dna.phase import place
 from book.lab.dna.simulate import Backbone, read_backbones, simulate
 from book.publish.records import Experiment, Result, Value, data_folder
-from book.studies.shared.variant_baselines import SEED, measure, parts_of, score
 
 DATA = "sars-cov-2"
 

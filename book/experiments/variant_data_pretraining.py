@@ -1,7 +1,7 @@
 """The variant classifier with a short masked-k-mer pre-training: which gates need it?
 
 The same architecture, sequences and updates as the bundled classifier, after some updates in which hidden words are
-guessed. What is measured is what :mod:`book.studies.shared.variant_seeds` measures of the three seeds without it.
+guessed. What is measured is what :mod:`book.experiments.variant_seeds` measures of the three seeds without it.
 """
 
 from dataclasses import replace
@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from book.experiments import variant_seeds
+from book.lab import classifier_runs, classifier_survey
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared import variant_measures, variant_seeds
 
 UPDATES = 400
 RECIPE = replace(dna_classifier.MINI, pretrain_steps=UPDATES)
@@ -19,11 +20,11 @@ RECIPE = replace(dna_classifier.MINI, pretrain_steps=UPDATES)
 
 def compute(device: torch.device) -> Result:
     """Evaluate and measure the pre-trained classifier, and keep the loss of its pre-training."""
-    folder = variant_seeds.find_run("pretrained", recipe=RECIPE, device=device)
+    folder = classifier_runs.find_run("pretrained", recipe=RECIPE, device=device)
     values, arrays = variant_seeds.measure_folder(folder, 0, device)
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:
         arrays["pretrain_loss"] = trace["pretrain_loss"].astype(np.float32)
-    vocabulary = variant_measures.open_run(folder).card["vocabulary"]
+    vocabulary = classifier_survey.open_run(folder).card["vocabulary"]
     values |= {
         "updates": Value(UPDATES),
         "vocabulary": Value(vocabulary),

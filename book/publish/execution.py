@@ -1,9 +1,9 @@
 """Where an executed chapter lives, and when it is out of date.
 
-A chapter's output depends on more than its cells: on its study, on what that imports, the bundled models, its records,
-the pins, the interpreter and the models at hand. :func:`digest` hashes all of these for one page. Executed notebooks
-are kept in the build's cache, their text outputs beside it (for the comparison and the claims page) with the digest
-that they were made under. Nothing here knows of pytest or Sphinx.
+A chapter's output depends on more than its cells: on the code, the bundled models, the records, the pins, the
+interpreter and the models at hand. :func:`digest` hashes all of these; a change of any makes every chapter run again.
+Executed notebooks are kept in the build's cache, their text outputs beside it (for the comparison and the claims page)
+with the digest that they were made under. Nothing here knows of pytest or Sphinx.
 """
 
 import hashlib
@@ -12,17 +12,21 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from analysis.core.files import lock, sha256, write_json
-from book.publish import dependencies
 from book.publish.recorded import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
 RECORDED = ROOT / "book" / "recorded"
 TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
-COMMON = ("*/bundled/**/*", "book/claims.yml", "requirements.txt")  # what every page may depend on
+CODE = ("analysis", "book/lab", "book/experiments", "book/publish", "book/viewers", "book/studies", "book/records")
+FILES = ("book/claims.yml", "requirements.txt")
+MACHINERY = ("book/_ext", "book/_templates", "book/publish", "book/viewers")  # what makes pages of executions
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
 ONE_FOLDER = "ANALYSIS_FOLDER_"  # and a single model's, such as ANALYSIS_FOLDER_GPT2
 INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")  # choose the last digits
@@ -31,15 +35,18 @@ UNHASHED = ("__pycache__", ".pyc")
 
 def digest(page: str, root: Path = ROOT) -> str:
     """Hash everything that a page's outputs depend on besides its own cells."""
-    path = root / "book" / f"{page}.md"
-    handed = sorted(shown(path))  # what is shown of a page is what its cells hand over
+    handed = sorted(shown(root / "book" / f"{page}.md"))  # what is shown of a page is what its cells hand over
     h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)} {handed}\n".encode())
-    files = dependencies.page_sources(path, root)
-    files.update(file for pattern in COMMON for file in root.glob(pattern) if file.is_file())
-    for file in sorted(files):
-        if not any(part in file.as_posix() for part in UNHASHED):
-            h.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
+    h.update(_hashed(root, (*CODE, *FILES)).encode())
     return h.hexdigest()[:16]
+
+
+def _hashed(root: Path, names: Iterable[str]) -> str:
+    """Write the hash of each file, and of each file in a folder, in a line of its own."""
+    places = [root / name for name in names]
+    found = sorted({file for place in places for file in (place.rglob("*") if place.is_dir() else [place])})
+    kept = [file for file in found if file.is_file() and not any(part in file.as_posix() for part in UNHASHED)]
+    return "".join(f"{file.relative_to(root).as_posix()} {sha256(file)}\n" for file in kept)
 
 
 def _inputs(root: Path) -> str:
@@ -61,12 +68,18 @@ def _inputs(root: Path) -> str:
 
 def machinery(root: Path = ROOT) -> str:
     """Hash what makes pages of executions: the templates, the build's extensions, and what of the book they import."""
-    h, book = hashlib.sha256(), root / "book"
-    extensions = [f"book._ext.{path.stem}" for path in (book / "_ext").glob("*.py")]
-    code = {path for path in dependencies.reachable(extensions, root) if book in path.parents}
-    for path in sorted(code | {path for path in (book / "_templates").rglob("*") if path.is_file()}):
-        h.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
-    return h.hexdigest()[:16]
+    return hashlib.sha256(_hashed(root, MACHINERY).encode()).hexdigest()[:16]
+
+
+def cell_sources(text: str) -> list[str]:
+    """Return the code of each cell of a page in MyST, without its options and the blank lines around it.
+
+    Examples
+    --------
+    >>> cell_sources("# Title\\n```{code-cell} ipython3\\n:tags: [x]\\n\\nprint(1)\\n```\\n")
+    ['print(1)']
+    """
+    return [OPTIONS.sub("", cell, count=1).strip() for cell in CELL.findall(text)]
 
 
 def executions() -> dict[str, str]:
@@ -134,7 +147,7 @@ def out_of_date() -> list[str]:
     """Name the chapters whose stored execution is not of their present cells and of what these depend on."""
     names = []
     for name, page in pages().items():
-        present = dependencies.cell_sources(page.read_text(encoding="utf-8"))
+        present = cell_sources(page.read_text(encoding="utf-8"))
         if is_notebook(page) and [cell["source"].strip() for cell in executed_cells(name)] != present:
             names.append(name)
     return names

@@ -1,27 +1,44 @@
-"""Experiments: what is recorded because it needs a model, a GPU or minutes, found in the studies' folders.
+"""Experiments: what is recorded because it needs a model, a GPU or minutes, one file of ``book/experiments`` a record.
 
-A module of a study that defines ``EXPERIMENT`` is an experiment, and one that defines ``EXPERIMENTS`` holds several,
-named after their place (:func:`book.publish.dependencies.experiments`). A study calls :func:`live_or_record`.
+A file that defines ``EXPERIMENT`` is an experiment of its name, ``bert-similarity-ladder`` for
+``bert_similarity_ladder.py``; one that defines ``EXPERIMENTS`` holds several, each named after the file and its key.
+A page calls :func:`live_or_record`.
 """
 
+import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from book.publish import dependencies, records
+from book.publish import records
 from book.publish.inputs import Inputs
 
 BOOK = Path(__file__).parents[1]
-FOLDER = BOOK / "records"
+FILES, FOLDER = BOOK / "experiments", BOOK / "records"
 
 
 @cache
 def modules() -> dict[str, str]:
-    """Return the experiments' names with the dotted names of their modules, read from the folders."""
-    root = BOOK.parent
-    return {name: dependencies.dotted(path, root) for name, path in dependencies.experiments(root).items()}
+    """Return the experiments' names with the dotted names of their modules, read from the files."""
+    return {name: f"book.experiments.{path.stem}" for path in sorted(FILES.glob("*.py")) for name in _names(path)}
+
+
+def _names(path: Path) -> list[str]:
+    """Name the experiments of a file, which is parsed and not imported."""
+    text, stem = path.read_text(encoding="utf-8"), path.stem.replace("_", "-")
+    if not (defined := re.search(r"^EXPERIMENT(S?)\b.*?=", text, re.MULTILINE)):
+        return []
+    if not defined[1]:
+        return [stem]
+    (several,) = (
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXPERIMENTS"
+    )
+    return [f"{stem}-{ast.literal_eval(key)}" for key in several.keys]
 
 
 def find(name: str) -> records.Experiment:
@@ -29,7 +46,7 @@ def find(name: str) -> records.Experiment:
     if name not in modules():
         raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
     module = import_module(modules()[name])
-    key = name.removeprefix(f"{module.__name__.split('.')[2]}-".replace("_", "-"))  # after the study, or the file
+    key = name.removeprefix(f"{module.__name__.rpartition('.')[2].replace('_', '-')}-")
     found = module.EXPERIMENTS[key] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
     return replace(found, name=name, command=f"python -m book record {name}")
 

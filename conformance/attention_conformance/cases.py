@@ -2,6 +2,8 @@
 
 import functools
 import json
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,21 @@ import torch
 
 MODELS = Path(__file__).parent / "models"
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}
+
+
+@functools.cache
+def _unpacked() -> tempfile.TemporaryDirectory:
+    """Make the folder that models are unpacked into; it goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="attention-conformance-")
+
+
+@functools.cache
+def unpack(model: str) -> Path:
+    """Unpack a model, once in a process; return its folder."""
+    folder = Path(_unpacked().name, model)
+    with zipfile.ZipFile(MODELS / f"{model}.zip") as archive:
+        archive.extractall(folder)
+    return folder
 
 
 class NotOffered(Exception):
@@ -67,8 +84,8 @@ class Case:
 
     @property
     def folder(self) -> Path:
-        """The folder of ``config.json`` and ``model.safetensors``."""
-        return MODELS / self.model
+        """The folder that ``config.json`` and ``model.safetensors`` are unpacked into."""
+        return unpack(self.model)
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:

@@ -1,5 +1,5 @@
 // The score mixer: GPT-2's first layer, positions alone. T^p and T^pp in any mixture, the weights they lead to, and the
-// positions as a curve in space. T^pp is a product of narrow factors (book.studies.semi_bias.gpt2 states the error).
+// positions as a curve in space. T^pp is a product of narrow factors (book.experiments.semi_bias_mixer states the error).
 Play.viewer("mixer", async root => {
   "use strict";
   const { element, plot } = Play;

@@ -7,12 +7,13 @@ is what a biologist would do.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from book.lab.dna.fasta import GAP, Gene
 from book.lab.dna.kmers import kmers
-from book.lab.dna.phase import phases
+from book.lab.dna.phase import exchange_gaps, phases
 
 LETTERS = np.frombuffer(b"ACGT-", np.uint8)
 
@@ -192,3 +193,50 @@ def _refuse_empty(genes: Sequence[Gene]) -> None:
 def hits(classifier, genes: Sequence[Gene]) -> np.ndarray:
     """Return for each sequence whether the classifier names its class."""
     return np.array([named == gene.label for named, gene in zip(classifier.predict(genes), genes)], dtype=bool)
+
+
+BASELINES: dict[str, Callable] = {
+    "majority": lambda: Lookup(by_nothing),
+    "length": lambda: Lookup(by_length),
+    "phase": lambda: Lookup(by_phase),
+    "nearest": lambda: NearestLineage(aligned=True),
+    "nearest-ungapped": lambda: NearestLineage(aligned=False),
+    "kmers": lambda strength=1.0: KmerRegression(aligned=False, strength=strength),
+    "kmers-gapped": lambda strength=1.0: KmerRegression(aligned=True, strength=strength),
+}
+"""``kmers`` and ``nearest-ungapped`` read the bases alone, as BERT does; ``kmers-gapped`` and ``nearest`` read the
+alignment."""
+STRENGTHS = (1.0, 0.01)
+"""The penalties of the regression, of which the validation part chooses."""
+
+
+def fitted(name: str, train: Sequence[Gene], validation: Sequence[Gene], strengths: Sequence[float] = STRENGTHS):
+    """Fit a baseline on the training part; the validation part chooses the regression's penalty."""
+    if not name.startswith("kmers"):
+        return BASELINES[name]().fit(train)
+    best, most = None, -1.0
+    for strength in strengths:
+        one = BASELINES[name](strength).fit(train)
+        if (share := hits(one, validation).mean()) > most:
+            best, most = one, share
+        if most == 1:  # none of those left can be better
+            break
+    return best
+
+
+def exchanged(genes: Sequence[Gene], fill: str, seed: int = 0) -> list[tuple[Gene, str]]:
+    """Give each sequence the deletions of one of another class and another phase; return it with that class.
+
+    Its label stays that of its bases. What was deleted before has the most frequent letter.
+    """
+    rng = np.random.default_rng(seed)
+    keys = [by_phase(gene) for gene in genes]
+    made = []
+    for gene, key in zip(genes, keys):
+        others = [i for i, other in enumerate(genes) if other.label != gene.label and keys[i] != key]
+        if not others:
+            continue
+        other = genes[others[int(rng.integers(len(others)))]]
+        aligned = exchange_gaps(gene.aligned, other.aligned, fill)
+        made.append((replace(gene, aligned=aligned, bases=aligned.replace(GAP, "")), other.label))
+    return made

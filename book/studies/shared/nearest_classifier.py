@@ -19,6 +19,7 @@ from analysis.models.controls import RUNGS
 from analysis.plotting.ladder import Ladder
 from analysis.statistics import normality
 from analysis.statistics.intervals import Interval, mean_interval
+from book.experiments.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 from book.lab.dna.simulate import CLASSES
 from book.lab.mathematics.stretching import MAPS
 from book.publish import Inputs, Numbers, live_or_record
@@ -26,7 +27,6 @@ from book.publish.phrases import enumerated, first_to_last, percent
 from book.publish.records import Record
 from book.studies.shared.averages import over_heads
 from book.studies.shared.census import RATIOS, ratio_interval
-from book.studies.shared.variant_fine_tuned import COUNTED, READ, RECIPE, SEEDS
 
 STAND_IN = "MiniLM fine-tuned on simulated genes"
 NEAREST = f"In {STAND_IN}, "

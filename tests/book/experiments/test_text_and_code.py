@@ -9,7 +9,7 @@ import torch
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.experiments import text_and_code_minilm, text_and_code_repository
-from book.publish import dependencies, execution, experiments
+from book.publish import execution, experiments
 from book.studies.shared import released_code
 from book.studies.shared import released_survey as survey
 
@@ -100,7 +100,7 @@ def test_counts_are_read_off_the_notebooks_cells():
 def test_the_cells_of_the_story_find_what_the_record_has():
     """The record's texts are others and longer: layer by layer the shares of attention that moves are alike."""
     space = {"__name__": "__main__"}
-    for source in dependencies.cell_sources(execution.pages()["text-and-code"].read_text(encoding="utf-8")):
+    for source in execution.cell_sources(execution.pages()["text-and-code"].read_text(encoding="utf-8")):
         exec(compile(source, "story", "exec"), space)
 
     def moved(cut):

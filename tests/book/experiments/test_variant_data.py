@@ -11,13 +11,13 @@ from book.experiments.variant_data import BASELINES, score_run
 from book.experiments.variant_data_balanced_swap import LEAST, count_telling_words, find_telling_words
 from book.experiments.variant_data_baselines_real import on_open, open_sequences
 from book.experiments.variant_data_units import sizes, sizes_of_test
+from book.lab.classifier_survey import Run
 from book.lab.dna.baselines import KmerRegression, Lookup, by_nothing
 from book.lab.dna.fasta import Gene, read_fasta
 from book.lab.dna.simulate import invent_backbones, read_backbones
 from book.lab.dna.splits import split
 from book.publish import experiments, records
 from book.publish.records import data_folder
-from book.studies.shared.variant_measures import Run
 
 FIRST, SECOND = "ACGTACGTACGT", "GGGGCCCCAAAA"  # words of twelve bases, of which a sequence of twelve has one
 FOLDER = data_folder("sars-cov-2")

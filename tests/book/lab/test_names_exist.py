@@ -31,5 +31,5 @@ def test_every_name_that_is_taken_from_a_module_is_there(path):
 
 
 def test_the_search_finds_names():
-    found = list(taken_from_modules(ROOT / "book" / "studies" / "one_score_four_parts" / "shares.py"))
+    found = list(taken_from_modules(ROOT / "book" / "lab" / "score_survey.py"))
     assert ("load", importlib.import_module("analysis.models.pretrained")) in found

@@ -166,6 +166,7 @@ def test_two_verdicts_on_one_claim_fail(build):
 def test_every_claim_has_a_chapter_of_the_plan():
     planned = {
         "semi-bias",
+        "position-scores",
         "weighted-mean",
         "patterns-and-messages",
         "induction-head",
@@ -176,6 +177,7 @@ def test_every_claim_has_a_chapter_of_the_plan():
         "bert-stream",
         "variant-data",
         "variant-classifier",
+        "variant-figures",
     }
     assert {c.chapter for c in ledger.claims()} == {f"evidence/{name}" for name in planned}
 

@@ -93,6 +93,32 @@ def test_a_typed_sequence_gives_the_numbers_of_the_package(tab, typed, tokens, v
         torch.testing.assert_close(shown, due, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
 
 
+def masked_late(x, layer):
+    """One layer with the mask after the softmax, as the slides have it."""
+    weights = (x @ layer.A @ x.T).softmax(-1).tril()
+    weights = weights / (weights.sum(-1, keepdim=True) + 1e-9)
+    return weights, weights @ x @ layer.V.T + x @ layer.W.T
+
+
+def test_a_mask_after_the_softmax_silences_what_is_new(tab):
+    tab.get_by_label("The mask comes").select_option("after")
+    tokens = torch.tensor([0, 1, 2, 1, 3, 2])
+    head = build(6, 6, beta=100.0, gain=1.0)
+    first, stored = masked_late(embed(tokens, head), head.first)
+    second, copied = masked_late(stored, head.second)
+    for name, due in zip(STEPS, (None, None, first, stored, None, second, copied), strict=True):
+        tab.get_by_role("button", name=name).click()
+        if due is not None:
+            shown = torch.tensor(tab.evaluate(CELLS), dtype=torch.float64)
+            torch.testing.assert_close(shown, due, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+    assert second[[1, 2, 4]].abs().max() < 1e-12
+    tab.get_by_role("button", name="Layer 2 weights").click()
+    assert "over all places, then masked" in tab.locator("#iv-table caption").inner_text()
+    tab.get_by_label("The row that is explained").select_option("4")
+    assert "next position has c in its pocket" in tab.inner_text("#iv-say")
+    assert "induction.mask=after" in tab.evaluate("document.querySelector('#iv-link').href")
+
+
 @pytest.mark.parametrize(("place", "beta"), [(0, 0.0), (1, 0.12), (15, 1.0), (30, 10.0), (60, 1000.0)])
 def test_the_slider_sets_the_sharpness_and_the_numbers_are_those_of_the_package(tab, place, beta):
     tab.locator("#iv-slide").evaluate(
@@ -132,7 +158,7 @@ def test_a_link_leads_back_to_the_view_and_a_wrong_one_to_the_beginning(tab):
     assert tab.evaluate(CELLS) == table
     assert "Row the at position 3" in tab.inner_text("#iv-say")
     assert tab.input_value("#iv-slide") == str(round(15 * math.log10(25)))
-    for wrong in ("beta=-1", "beta=x&induction.sequence=a", "step=9&induction.row=-2"):
+    for wrong in ("beta=-1", "beta=x&induction.sequence=a", "step=9&induction.row=-2", "mask=never"):
         tab.goto("about:blank")
         tab.goto(f"{FRAGMENT.as_uri()}?induction.{wrong}")
         assert tab.input_value("#iv-beta") == "100"

@@ -8,8 +8,8 @@ import torch
 
 from analysis.maps.gates import GATES, SHORTEST
 from analysis.models import checkpoints, pretrained
-from book.studies import atlas
-from book.studies.atlas import heads
+from book.experiments import atlas_heads as heads
+from book.viewers import atlas
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -17,7 +17,7 @@ VIEWER = "atlas"
 
 
 def start(record):
-    return atlas.overview(record).start()
+    return atlas.START
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from analysis.maps.entropy import row_entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
-from book.studies.weighted_mean import sentence
+from book.experiments import weighted_mean_sentence as sentence
+from book.viewers import dial
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -19,7 +20,7 @@ VIEWER = "dial"
 
 
 def start(record):
-    return sentence.turn_head(record).start()
+    return dial.start()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 
 from analysis.maps.locality import causal_attention
 from book.publish import record_script
-from book.studies.semi_bias import gpt2
+from book.viewers import mixer
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -16,7 +16,7 @@ VIEWER = "mixer"
 
 
 def start(record):
-    return gpt2.mixtures(record).start()
+    return mixer.start()
 
 
 @pytest.fixture

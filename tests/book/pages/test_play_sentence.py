@@ -19,14 +19,14 @@ from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.layernorm import apply_norm
 from book._ext import viewers
 from book.publish import weights_script
-from book.studies import intro
+from book.viewers import sentence
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
 MAPS = ["score", "content", "semi-bias", "constants", "attention"]
 TOLERANCE = 1e-2  # nats, of scores from half-precision weights
 SENTENCES = (
-    intro.sentence.TEXT,
+    sentence.TEXT,
     "The function returns a list of the names.",
     "If x is None, a TypeError is raised.",
     "for i in range(10):\n    print(i, i ** 2)",
@@ -47,9 +47,9 @@ RUN = """async ([text, off, name]) => {
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sentence")
-    file = play_pages.write(folder, "sentence", intro.measure().start())
+    file = play_pages.write(folder, "sentence", sentence.take_apart()[2])
     (folder / "below").mkdir()
-    play_pages.write(folder / "below", "sentence", intro.measure().start(), before=play_pages.SPACE)
+    play_pages.write(folder / "below", "sentence", sentence.take_apart()[2], before=play_pages.SPACE)
     for at in (folder, folder / "below"):
         for name in viewers.MODELS:
             (at / "play" / f"{name}.js").write_text(weights_script.script(name), encoding="utf-8")
@@ -256,7 +256,7 @@ def test_typing_reads_the_new_sentence(fresh):
 
 
 def test_what_is_said_are_the_numbers_of_the_cell(fresh, reference):
-    start = intro.measure().start()
+    start = sentence.take_apart()[2]
     _, maps, terms, _ = reference.run(start["text"], set())
     h, i, j = start["head"], start["query"], start["key"]
     due = terms[0].content[h, i, j], terms[0].semi_bias[h, 0, j], maps[0][h, i, j]
@@ -344,7 +344,7 @@ def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file)
 
 
 def test_where_the_model_is_missing_the_picture_stays(browser, page_file, tmp_path):
-    file = play_pages.write(tmp_path, "sentence", intro.measure().start())
+    file = play_pages.write(tmp_path, "sentence", sentence.take_apart()[2])
     tab = play_pages.Tab(browser)
     tab.page.goto(file.as_uri())
     tab.page.locator(".play-error").wait_for()

@@ -10,10 +10,10 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.transformer.encoder import Switches
+from book.experiments import bert_rank_switches as switches
 from book.lab.documents import load_documents
 from book.publish import experiments, records
-from book.studies.bert_rank import switches
-from book.studies.bert_rank.stacks import set_parts
+from book.viewers.switches import START
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -22,7 +22,7 @@ BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained g
 
 
 def start(record):
-    return switches.last_residuals(record).start()
+    return START
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
         np.testing.assert_array_equal(runs(fresh, of="random", **state), record.array("stacks")[:, :, *place[:3]])
 
 
-@pytest.mark.parametrize(
-    ("place", "parts"),
-    [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), set_parts(mlp=False, norms=False))],
-)
+BARE = Switches(mlp=False, norm_attention=False, norm_mlp=False)
+
+
+@pytest.mark.parametrize(("place", "parts"), [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), BARE)])
 def test_the_record_is_the_model(record, place, parts):
     checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]
     model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)

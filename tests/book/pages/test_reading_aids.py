@@ -1,9 +1,6 @@
-"""What helps to read: figures that can be enlarged, definitions behind words, and a page for wrong addresses."""
+"""What helps to read: figures that can be enlarged, and a page for wrong addresses."""
 
 import pytest
-from docutils import nodes
-
-from book._ext import previews
 
 PAGE = "book/evidence/semi-bias"
 OPEN = "document.querySelector('dialog.enlarged').open"
@@ -46,33 +43,6 @@ def test_every_figure_has_its_button(tab):
         == tab.locator("figure:not(:has(> .play)) img").count()
         > 0
     )
-
-
-@browser_only
-def test_a_word_of_the_glossary_shows_its_definition(tab):
-    word = tab.locator("a.to-glossary[title]").first
-    assert len(word.get_attribute("title")) > 20
-    word.focus()
-    assert word.get_attribute("title") in tab.evaluate("getComputedStyle(document.activeElement, '::after').content")
-
-
-def test_a_definition_is_shortened_between_words():
-    long = previews._shortened("word " * 100)
-    assert len(long) <= previews.LONGEST + 2
-    assert long.endswith("word …")
-    assert previews._shortened("two\n words") == "two words"
-
-
-def test_links_to_a_term_take_its_definition():
-    app = type("App", (), {"env": type("Env", (), {"definitions": {"term-key": "What is attended to."}})})
-    page = nodes.paragraph(
-        "",
-        "",
-        nodes.reference("", "key", refuri="glossary.html#term-key"),
-        nodes.reference("", "else", refuri="glossary.html#else"),
-    )
-    previews.give_titles(app, page, "book/page")
-    assert [link.get("reftitle") for link in page.findall(nodes.reference)] == ["What is attended to.", None]
 
 
 @browser_only

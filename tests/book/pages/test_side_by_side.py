@@ -7,7 +7,7 @@ import pytest
 from analysis.maps.gates import GATES
 from analysis.statistics import normality
 from book.publish import experiments, ledger
-from book.studies.shared import side_by_side
+from book.viewers import side_by_side
 from tests.book.pages.test_claims_page import build, verdicts  # noqa: F401 (a fixture)
 
 
@@ -26,10 +26,10 @@ def test_every_figure_of_the_paper_that_is_judged_has_a_row(html):
         ("B-13", "section 3.1"),
         ("B-72", "section 5.1, the paper's Fig. 8"),
         ("B-03", "the paper's (2.1),(2.2)"),
-        ("K-07", "the page's line 3"),
+        ("K-07", "the page's line 3 of ATTN, and again lines 4 to 6"),
         ("P-09", "step 3"),
         ("B-77", "the paper's Table 1"),
-        ("M-15", "tech 2"),
+        ("M-15", "Technical Details, 2"),
     ],
 )
 def test_a_place_cannot_be_taken_for_ours(claim, words):

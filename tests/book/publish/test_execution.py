@@ -5,7 +5,6 @@ Each run is pytest in a process of its own, on a book of one tiny chapter.
 
 import json
 import os
-import pickle
 import re
 import shutil
 import signal
@@ -62,12 +61,6 @@ print(time.time_ns())
 """
 )
 FORMULA = '"""One formula."""\n\n\ndef double(x):\n    return 2 * x\n'
-LEAVES_A_MEASUREMENT = """
-```{code-cell} ipython3
-from book.publish.numbers import keep
-keep(double(3))
-```
-"""
 
 
 @pytest.fixture(scope="module")
@@ -229,9 +222,8 @@ def test_a_changed_formula_is_executed_and_compared(book):
 
 
 @pytest.mark.slow
-def test_a_change_of_what_the_page_does_not_reach_executes_nothing(book):
+def test_other_words_execute_nothing(book):
     before = executed(book).stat().st_mtime_ns
-    (book / "analysis" / "other.py").write_text("raise RuntimeError\n")
     edit(book / "book" / "tiny.md", "# Tiny", "# Tiny, in other words")
     assert run(book, "--nbval").returncode == 0
     assert executed(book).stat().st_mtime_ns == before
@@ -288,96 +280,27 @@ def test_cells_are_those_of_the_present_digest_or_none(tmp_path, monkeypatch):
     assert execution.executed_cells("tiny")
 
 
-@pytest.mark.slow
-def test_a_measurement_is_left_by_a_whole_run_alone(book):
-    measured = executed(book).with_suffix(".measured")
-    edit(
-        book / "book" / "tiny.md",
-        "\n```{code-cell} ipython3\n:tags: [nbval",
-        LEAVES_A_MEASUREMENT + ("\n```{code-cell} ipython3\n:tags: [nbval"),
-    )
-    assert run(book, "--nbval-lax").returncode == 0
-    assert pickle.loads(measured.read_bytes()) == 6
-    edit(book / "book" / "tiny.md", "keep(double(3))", "keep(double(4))")
-    assert run(book, "--nbval-lax", "--book-device", "cpu").returncode == 0
-    assert pickle.loads(measured.read_bytes()) == 6, "that of another device is nobody's"
-    edit(book / "book" / "tiny.md", "import time", "import no_such_time")
-    assert run(book, "--nbval-lax").returncode == 1
-    assert pickle.loads(measured.read_bytes()) == 6, "that of a failed run is nobody's"
-
-
-STUDIED = (
-    HEADER
-    + """
-```{code-cell} ipython3
----
-mystnb:
-  figure: {name: fig-tiny}
----
-from analysis.formula import double
-from book.studies import tiny as study
-```
-"""
-)
 SOURCES = {
-    "book/tiny.md": STUDIED,
-    "book/__init__.py": "",
-    "book/studies/__init__.py": "",
-    "analysis/__init__.py": "",
-    "analysis/maps/__init__.py": "",
+    "book/tiny.md": HEADER + "\n```{code-cell} ipython3\n:tags: [x]\nfrom analysis.formula import double\n```\n",
+    "book/other.md": "",
+    "README.md": "",
     "analysis/formula.py": FORMULA,
-    "analysis/maps/entropy.py": "import torch\n",
-    "analysis/maps/distance.py": "",
     "analysis/maps/book.mplstyle": "",
-    "analysis/sharpness.py": "",
-    "book/studies/tiny/__init__.py": "from book.studies.tiny import measure\n",
-    "book/studies/tiny/measure.py": 'def measure():\n    from analysis.maps import entropy\n    "tiny-long-run"\n',
-    "book/studies/tiny/long_run.py": 'from analysis import sharpness\nEXPERIMENT = 1\nNEXT = "shared-run"\n',
-    "book/studies/tiny/unused.py": "",
-    "book/studies/shared/runs.py": 'EXPERIMENTS = {"shared-run": 2}\n',
-    "book/studies/other/run.py": "EXPERIMENT = 3\n",
-    "book/records/tiny-long-run.json": "",
-    "book/records/tiny-long-run.npz": "",
-    "book/records/other-run.json": "",
     "analysis/bundled/m/model.safetensors": "",
-    "book/bundled/m/model.safetensors": "",
-    "requirements.txt": "",
+    "book/lab/runs.py": "",
+    "book/experiments/tiny_long_run.py": "",
+    "book/records/tiny-long-run.npz": "",
     "book/claims.yml": "",
+    "book/_ext/cards.py": "",
+    "book/_templates/layout.html": "",
+    "requirements.txt": "",
 }
-WITHIN_REACH = [
-    "analysis/formula.py",
-    "analysis/__init__.py",
-    "analysis/maps/__init__.py",
-    "analysis/maps/entropy.py",
-    "analysis/maps/book.mplstyle",
-    "book/studies/tiny/__init__.py",
-    "book/studies/tiny/measure.py",
-    "book/studies/tiny/long_run.py",
-    "analysis/sharpness.py",
-    "book/studies/shared/runs.py",
-    "book/records/tiny-long-run.json",
-    "book/records/tiny-long-run.npz",
-    "analysis/bundled/m/model.safetensors",
-    "book/bundled/m/model.safetensors",
-    "requirements.txt",
-    "book/claims.yml",
-]
-OUT_OF_REACH = [
-    "analysis/maps/distance.py",
-    "book/studies/tiny/unused.py",
-    "book/studies/other/run.py",
-    "book/records/other-run.json",
-    "book/tiny.md",
-    "book/other.md",
-    "README.md",
-    "analysis/new.py",
-    "analysis/bundled/m/__pycache__/code.pyc",
-]
+NO_SOURCES = ("book/tiny.md", "book/other.md", "README.md", "book/_ext/cards.py", "book/_templates/layout.html")
 
 
 @pytest.fixture
 def sources(tmp_path, monkeypatch) -> Path:
-    """Write the sources of a page with a study and a record."""
+    """Write the sources of a page and other files."""
     for name in FOLDERS:
         monkeypatch.delenv(name, raising=False)
     for name, text in SOURCES.items():
@@ -386,52 +309,13 @@ def sources(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def changed(root: Path, name: str) -> bool:
-    """Append to a file, and say whether the page's digest changed."""
-    before = execution.digest("tiny", root)
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    with (root / name).open("a") as file:
+@pytest.mark.parametrize("name", SOURCES)
+def test_code_records_and_weights_change_the_digest_and_words_and_templates_do_not(sources, name):
+    before = execution.digest("tiny", sources), execution.machinery(sources)
+    with (sources / name).open("a") as file:
         file.write("\n# more\n")
-    return execution.digest("tiny", root) != before
-
-
-@pytest.mark.parametrize("name", WITHIN_REACH)
-def test_whatever_the_pages_outputs_depend_on_changes_its_digest(sources, name):
-    assert changed(sources, name)
-
-
-@pytest.mark.parametrize("name", OUT_OF_REACH)
-def test_what_is_out_of_the_pages_reach_does_not(sources, name):
-    assert not changed(sources, name)
-
-
-def test_a_new_import_of_the_study_brings_its_module_within_reach(sources):
-    edit(sources / "book/studies/tiny/measure.py", "entropy\n", "distance, entropy\n")
-    assert changed(sources, "analysis/maps/distance.py")
-
-
-def test_a_new_record_that_the_study_names_changes_the_digest(sources):
-    (sources / "book/records/tiny-long-run.npz").unlink()
-    assert changed(sources, "book/records/tiny-long-run.npz")
-
-
-def test_a_chapter_is_out_of_date_where_its_cells_or_their_sources_changed(sources, monkeypatch):
-    monkeypatch.setattr(execution, "ROOT", sources)
-    monkeypatch.setattr(execution, "BUILD", sources / "_build")
-    monkeypatch.setattr(execution, "digest", lambda page, digest=execution.digest: digest(page, sources))
-    page, cell = sources / "book" / "tiny.md", STUDIED[STUDIED.index("from analysis") :].removesuffix("\n```\n")
-    (sources / "book" / "words.md").write_text("# No cells")
-    assert execution.out_of_date() == ["tiny"]
-    write_json(execution.executed_path("tiny"), {"digest": execution.digest("tiny"), "cells": [{"source": cell}]})
-    assert execution.out_of_date() == []
-    edit(page, "name: fig-tiny", "name: fig-other")
-    page.write_text(page.read_text() + "\nMore words.\n")
-    assert execution.out_of_date() == []
-    edit(page, "as study", "as studied")
-    assert execution.out_of_date() == ["tiny"]
-    edit(page, "as studied", "as study")
-    (sources / "book" / "studies" / "tiny" / "measure.py").write_text("x = 1\n")
-    assert execution.out_of_date() == ["tiny"]
+    assert (execution.digest("tiny", sources) == before[0]) == (name in NO_SOURCES)
+    assert (execution.machinery(sources) == before[1]) == (not name.startswith(execution.MACHINERY))
 
 
 def test_inputs_that_appear_change_the_digest_and_their_place_does_not(sources, monkeypatch):
@@ -463,27 +347,6 @@ def test_other_weights_of_the_same_size_change_the_digest(variable, sources, mon
         (sources / "mine" / "gpt2" / "model.safetensors").write_text(weights)
         digests.add(execution.digest("tiny", sources))
     assert len(digests) == 2
-
-
-@pytest.mark.parametrize("name", ["_ext/claims.py", "_templates/layout.html", "publish/ledger.py"])
-def test_what_makes_pages_of_executions_changes_the_machinery_and_what_executes_does_not(tmp_path, name):
-    for path, text in {
-        "__init__.py": "",
-        "_ext/__init__.py": "",
-        "publish/__init__.py": "",
-        "publish/ledger.py": "",
-        "publish/run.py": "",
-        "_templates/layout.html": "",
-        "_ext/claims.py": "from book.publish import ledger\n",
-    }.items():
-        (tmp_path / "book" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "book" / path).write_text(text)
-    before = execution.machinery(tmp_path)
-    (tmp_path / "book" / "publish" / "run.py").write_text("x = 1\n")
-    assert execution.machinery(tmp_path) == before
-    with (tmp_path / "book" / name).open("a") as file:
-        file.write("\n# more\n")
-    assert execution.machinery(tmp_path) != before
 
 
 def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):

@@ -12,7 +12,6 @@ from analysis.models.files import MissingTensor
 from book.publish import experiments, records, stamp
 from book.publish import inputs as publish_inputs
 from book.publish.inputs import Inputs, choose_inputs
-from book.studies.semi_bias import gpt2 as semi_bias_gpt2
 from tests.analysis.tiny import BERT, GPT2, write_model
 
 BOTH = ("bert", "gpt2")
@@ -157,11 +156,3 @@ def test_another_model_is_measured_where_the_chapter_can(tmp_path):
     record, source = experiments.live_or_record("semi-bias-gpt2", Inputs(other, "gpt2"), elsewhere=lambda: measured)
     assert record["x"] == 3
     assert source == "Computed just now with the model other; the book shows gpt2."
-
-
-def test_the_semi_bias_is_measured_on_any_gpt2(tmp_path):
-    found = checkpoints.find("other", folder=write_model(tmp_path / "other", {**GPT2, "n_positions": 40}))
-    result = semi_bias_gpt2.measure(found, torch.device("cpu"))
-    assert result.array("semi_raw").shape == (3, 40)
-    assert max(result[f"error_{name}"] for name in ("attention", "output", "six_terms")) < 1e-12
-    assert semi_bias_gpt2.near(1024) == 50

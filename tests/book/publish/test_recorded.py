@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from book.publish import execution, numbers, recorded
+from book.publish import execution, recorded
 
 ROOT = Path(__file__).parents[3]
 CELL = {"source": "print(1)", "outputs": [{"output_type": "stream", "name": "stdout", "text": "mass 0.41\n"}]}
@@ -118,13 +118,6 @@ def test_each_number_of_a_record_is_shown_by_its_page_and_none_is_noise(path):
     page = execution.pages()[execution.page_name(path, execution.RECORDED)]
     assert set(record["numbers"]) == set(recorded.shown(page))
     assert not recorded.noise(json.dumps([cell["outputs"] for cell in record["cells"]]))
-
-
-def test_the_page_of_a_measurement_is_that_of_its_study():
-    from book.studies.semi_bias.measure import Measured
-
-    measured = Measured.__new__(Measured)
-    assert numbers.page_of(measured).name == "semi-bias.md"
 
 
 def test_a_page_of_evidence_shows_what_its_stories_borrow(tmp_path):

@@ -11,7 +11,6 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.encoder import run_layer
 from book.studies.bert_normality import controls as normality_minilm
-from book.studies.bert_stream import minilm as stream_minilm
 from tests.analysis.fake_device import GPU, pretended
 
 
@@ -69,22 +68,9 @@ def test_normality_survey_measures_every_text_layer_and_head(folder):
     )  # rows of one length: both forms are the same
 
 
-def test_stream_survey_finds_what_the_architecture_forces(folder, monkeypatch):
-    monkeypatch.setattr(stream_minilm, "SAMPLES", 400)
-    found = stream_minilm.survey(folder, texts.passages(count=10))
-    for prefix in ("", "control_"):
-        coupling = found[prefix + "coupling"]
-        np.testing.assert_allclose(coupling.sum((2, 3)), 1, rtol=1e-6)
-        off = 1 - np.trace(coupling, axis1=2, axis2=3)
-        assert off[:, 0].max() < 1e-9  # a skip connection keeps blocks apart
-        assert off[:, 2].min() > 0.5  # W_O does not
-        assert found[prefix + "read_back"].shape == (2, 8, 3)
-        assert found[prefix + "additive_linear"] == pytest.approx(1, abs=0.2)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("module", [normality_minilm, stream_minilm])
+@pytest.mark.parametrize("module", [normality_minilm])
 def test_a_survey_computes_on_the_device_it_is_given(folder, monkeypatch, module):
     passages, ran = texts.passages(count=3), set()
 

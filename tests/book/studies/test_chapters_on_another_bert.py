@@ -13,7 +13,6 @@ from analysis.models import checkpoints, pretrained
 from analysis.plotting.style import BookFigure
 from book.publish.claims import claim_functions
 from book.studies import bert_normality
-from book.studies.bert_stream import minilm
 
 pytestmark = pytest.mark.slow
 BOOK = Path(__file__).parents[3] / "book" / "evidence"
@@ -21,7 +20,7 @@ LAYERS, HEADS, TEXTS = 3, 2, 3
 
 
 @pytest.fixture
-def inputs(tmp_path, monkeypatch):
+def inputs(tmp_path):
     """Return the parameters of a page: another model, and three texts."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -39,11 +38,10 @@ def inputs(tmp_path, monkeypatch):
     model.save_pretrained(tmp_path / "another")
     pretrained.tokenizer(checkpoints.find("minilm")).save_pretrained(tmp_path / "another")
     (tmp_path / "own.txt").write_text("\n\n".join([*texts.passages(count=2, longest=60), "A very short text of ours."]))
-    monkeypatch.setattr(minilm, "SAMPLES", 60)
     return {"MODEL": str(tmp_path / "another"), "TEXTS": str(tmp_path / "own.txt")}
 
 
-@pytest.mark.parametrize(("name", "drawings"), [("bert-normality", 13), ("bert-stream", 5)])
+@pytest.mark.parametrize(("name", "drawings"), [("bert-normality", 13)])
 def test_chapter_runs_on_another_bert(name, drawings, inputs):
     shell, figures = InteractiveShell(), 0
     shell.display_formatter.active_types = ["text/plain"]  # each figure is drawn once, below
@@ -60,8 +58,8 @@ def test_chapter_runs_on_another_bert(name, drawings, inputs):
     measured = shell.user_ns["m"]
     arrays = measured.survey.arrays
     assert measured.inputs.departs
-    assert len(arrays["trained"]["cosine"][0] if name == "bert-stream" else arrays["trained"]["tokens"]) == TEXTS
-    assert len(arrays["control"]["coupling"] if name == "bert-stream" else arrays["control"]["D_sum"][0]) == LAYERS
+    assert len(arrays["trained"]["tokens"]) == TEXTS
+    assert len(arrays["control"]["D_sum"][0]) == LAYERS
 
 
 def test_one_text_leaves_what_rests_on_intervals_undecided(inputs, tmp_path):

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from analysis import AttentionLayer, attend, compute_scores, score_terms
-from book.publish import dependencies, execution
+from book.publish import execution
 
 
 @pytest.fixture(scope="module")
 def ran():
     """Run the story's cells one after the other, and keep what they leave."""
     space = {"__name__": "__main__"}
-    for cell in dependencies.cell_sources(execution.pages()["notation"].read_text(encoding="utf-8")):
+    for cell in execution.cell_sources(execution.pages()["notation"].read_text(encoding="utf-8")):
         exec(compile(cell, "story", "exec"), space)
     return SimpleNamespace(**space)
 

@@ -1,7 +1,6 @@
 """The baselines on data checked by hand, the phase of the words, and the interval of groups."""
 
 import itertools
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from analysis.statistics.intervals import grouped_share_interval, share_interval
 from book.lab.dna import phase, simulate, splits
 from book.lab.dna.baselines import (
+    BASELINES,
     KmerRegression,
     Lookup,
     NearestLineage,
@@ -16,11 +16,12 @@ from book.lab.dna.baselines import (
     by_length,
     by_nothing,
     by_phase,
+    exchanged,
+    fitted,
     hits,
 )
 from book.lab.dna.fasta import BadSequence, Gene, read_fasta
 from book.lab.dna.kmers import kmers
-from book.studies.shared import variant_baselines as experiment
 
 BASES = "".join(np.random.default_rng(3).choice(list("ACGT"), 90))
 
@@ -167,7 +168,7 @@ def test_nearest_lineage_without_alignment_is_led_by_the_deletion():
     assert NearestLineage(aligned=False).fit(train).predict([longer]) == ["Mu"]
 
 
-@pytest.mark.parametrize("make", experiment.BASELINES.values(), ids=experiment.BASELINES)
+@pytest.mark.parametrize("make", BASELINES.values(), ids=BASELINES)
 def test_all_refuse_nothing_and_haste(make):
     with pytest.raises(ValueError, match="at least one sequence"):
         make().fit([])
@@ -215,38 +216,12 @@ def test_interval_of_groups():
         grouped_share_interval([True, False], ["a"])
 
 
-@pytest.fixture(scope="module")
-def measured():
-    return experiment.measure(simulate.invent_backbones(0, codons=150), 240)
-
-
-def test_the_experiment_measures_what_it_says(measured):
-    result, _ = measured
-    value = {name: v.value for name, v in result.values.items()}
-    backbones = simulate.invent_backbones(0, codons=150)
-    lengths = {b.label: len(b.aligned.replace("-", "")) for b in backbones}
-    shared = Counter(lengths.values())
-    assert value["length/sequence"] == pytest.approx(len(shared) / 8, abs=0.05)  # one class of each length is found
-    blind = {value[f"{name}/only-substitutions"] for name in ("majority", "length", "phase")}
-    assert len(blind) == 1
-    assert value["kmers/only-substitutions"] > 0.9
-    assert value["phase/exchanged-bases"] == 0
-    assert value["kmers-gapped/exchanged-bases"] > value["kmers/exchanged-bases"]
-    assert value["kmers/exchanged-deletions"] > value["kmers-gapped/exchanged-deletions"]
-    for name, one in result.values.items():
-        if one.low is not None:
-            assert one.low <= one.value <= one.high, name
-    assert result.arrays["length_counts"].sum() == 240
-    assert result.arrays["size_accuracy"].shape == (experiment.DRAWS, len(experiment.SIZES))
-    assert all(array.dtype.kind in "iufU" for array in result.arrays.values())
-
-
 def test_exchanged_sequences_have_the_bases_of_one_and_the_gaps_of_another():
     backbones = simulate.invent_backbones(0, codons=150)
     genes = list(simulate.simulate(backbones, 80))
     fill = phase.fill_letters([b.aligned for b in backbones])
     rows = {g.name: g for g in genes}
-    made = experiment.exchanged(genes, fill)
+    made = exchanged(genes, fill)
     assert len(made) > 40
     for one, label in made:
         assert label != one.label
@@ -256,12 +231,10 @@ def test_exchanged_sequences_have_the_bases_of_one_and_the_gaps_of_another():
         assert one.aligned.replace("-", "") == one.bases
 
 
-def test_the_penalty_is_chosen_on_the_validation_part(monkeypatch):
-    monkeypatch.setattr(experiment, "STRENGTHS", (1e-9, 1.0))
+def test_the_penalty_is_chosen_on_the_validation_part():
     train = [gene(BASES, "Beta"), gene(changed(45, "ACGT"), "Mu"), gene(changed(45, "ACGT", changed(0, "T")), "Mu")]
-    chosen = experiment.fitted("kmers", train, [gene(BASES, "Beta")])
+    chosen = fitted("kmers", train, [gene(BASES, "Beta")], (1e-9, 1.0))
     assert chosen.strength == 1.0  # with so strong a penalty only the most frequent class is named
-    assert experiment.fitted("kmers", train, [gene(BASES, "Mu")]).strength == 1e-9
-    monkeypatch.setattr(experiment, "STRENGTHS", (1.0, 1e-9))
+    assert fitted("kmers", train, [gene(BASES, "Mu")], (1e-9, 1.0)).strength == 1e-9
     mostly = [gene(BASES, "Beta"), gene(BASES, "Beta"), gene(BASES, "Mu")]  # no penalty gets all three
-    assert experiment.fitted("kmers", train, mostly).strength == 1.0
+    assert fitted("kmers", train, mostly, (1.0, 1e-9)).strength == 1.0

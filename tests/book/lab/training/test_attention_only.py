@@ -1,12 +1,10 @@
 """The trained model: batches that repeat, files that are whole, refusals."""
 
-import numpy as np
 import pytest
 import torch
 
 from book.lab.induction_probe import make_probe, split_loss
 from book.lab.training import attention_only
-from book.studies.induction_head.training import formed_at
 from tests.book.lab.test_induction_probe import SMALL, make
 
 
@@ -44,12 +42,6 @@ def test_trains_writes_loads_and_probes(tmp_path, monkeypatch):
     weights.unlink()
     with pytest.raises(FileNotFoundError, match="train induction"):
         attention_only.load(tmp_path)
-
-
-def test_formed_at_is_the_first_step_of_one_half():
-    prefix = np.array([[[0.1, 0.2]], [[0.5, 0.1]], [[0.9, 0.1]]])
-    assert formed_at(np.array([0, 25, 50]), prefix) == 25
-    assert formed_at(np.array([0, 25, 50]), prefix / 2) == -1
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from safetensors import SafetensorError
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.__main__ import main
+from book.experiments.semi_bias_emergence import settled
 from book.lab.semi_bias_probe import semi_bias_probe
 from book.lab.training import gpt2_mini, loop
 from book.lab.training.model_card import publish_model
-from book.studies.semi_bias.experiments import settled
 
 STEPS = 20
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])

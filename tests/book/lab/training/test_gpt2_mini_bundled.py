@@ -14,9 +14,9 @@ from analysis.decomposition.terms import semi_bias
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.transformer.layernorm import sigma
+from book.experiments.semi_bias_emergence import KEPT, SEEDS, settled
 from book.lab.training import gpt2_mini
 from book.publish import experiments
-from book.studies.semi_bias.experiments import KEPT, SEEDS, settled
 
 
 @pytest.fixture(scope="module")

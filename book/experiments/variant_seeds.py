@@ -1,0 +1,129 @@
+"""Three seeds of the variant classifier: how well they do, their training, and the same measures in each.
+
+A seed is another simulation of sequences around the same lineages, another order and another initialisation. Seed 0
+is the bundled one.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis.statistics.intervals import share_interval
+from book.experiments.variant_measures import measure_run, tolerance
+from book.lab import marked_words
+from book.lab.classifier_runs import FRESH, SETS, confuse_all, find_run, make_sets, thin
+from book.lab.classifier_survey import Run, largest_values, open_run
+from book.lab.dna.baselines import exchanged
+from book.lab.dna.phase import fill_letters
+from book.lab.dna.simulate import Backbone, invent_backbones
+from book.lab.training import dna_classifier
+from book.publish.records import Experiment, Result, Value
+
+SEEDS = (0, 1, 2)
+KEPT = (
+    "first_failing",
+    "D_sum",
+    "D_total",
+    "cone",
+    "cone_bare",
+    "cosine",
+    "largest",
+    "stable_rank",
+    "entropy",
+    "growth",
+    "grown",
+    "gates",
+    "padded_cone",
+    "padded_cosine",
+    "padded_D_sum",
+)
+MOST = 96
+TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
+
+
+def one(seed: int, device: torch.device) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+    """Evaluate and measure the classifier of one seed; train it if it is not there."""
+    return measure_folder(find_run(f"seed{seed}", seed, device=device), seed, device)
+
+
+def measure_folder(
+    folder: Path, seed: int, device: torch.device | str = "cpu"
+) -> tuple[dict[str, Value], dict[str, np.ndarray]]:
+    """Evaluate and measure a trained classifier on the sets of that seed."""
+    run = open_run(folder, device=device)
+    values, counts = score_run(run, seed)
+    measured, found, _ = measure_run(run, 1, most=MOST, control=False)
+    arrays = {name: measured[name] for name in KEPT} | {"maps": largest_values(run.model)}
+    arrays["enriched"] = marked_words.by_sequence(measured["profile"], measured["profile_marks"])
+    arrays["confusion"] = counts.astype(np.int32)
+    with np.load(folder / "trace.npz", allow_pickle=False) as trace:
+        arrays |= {f"trace_{name}": trace[name].astype(np.float32) for name in TRACED}
+    return values | found, arrays
+
+
+def score_run(run: Run, seed: int, backbones: Sequence[Backbone] | None = None) -> tuple[dict[str, Value], np.ndarray]:
+    """Score a classifier on whole parts, on the sets of a seed and on exchanged deletions; also count confusions."""
+    backbones, values = backbones or invent_backbones(0), {}
+    for name in ("validation", "test"):
+        size = len(getattr(run.data.parts, name))
+        share = share_interval(round(run.card[name] * size), size)
+        values[f"whole_{name}"] = Value(share.value, 0.01, share.low, share.high, size)
+    counts = confuse_all(run.model, run.data, make_sets(run.data, backbones, seed))
+    values |= {name.replace(" ", "_"): accuracy_value(table) for name, table in zip(SETS, counts)}
+    return values | follow(run.model, run.data, backbones), counts
+
+
+def follow(
+    model: torch.nn.Module, data: dna_classifier.Data, backbones: Sequence[Backbone], most: int = FRESH
+) -> dict[str, Value]:
+    """Give test sequences the deletions of another class, as for the baselines, and say whom the classifier follows.
+
+    Returns
+    -------
+    dict
+        ``exchanged_bases`` and ``exchanged_deletions``: how often it names the class of the one and of the other.
+    """
+    test = thin([data.genes[i] for i in data.parts.test], most)
+    pairs = exchanged(test, fill_letters([b.aligned for b in backbones]))
+    named = dna_classifier.predict(model, data.tokenizer, [gene.bases for gene, _ in pairs]).argmax(-1).tolist()
+    labels = {"bases": [gene.label for gene, _ in pairs], "deletions": [label for _, label in pairs]}
+    values = {}
+    for what, due in labels.items():
+        share = share_interval(sum(data.labels[i] == label for i, label in zip(named, due)), len(due))
+        values[f"exchanged_{what}"] = Value(share.value, 0.02, share.low, share.high, len(due))
+    return values
+
+
+def compute(device: torch.device) -> Result:
+    """Put the three seeds side by side: values with the seed after their name, arrays with the seed first."""
+    values, arrays = {}, {}
+    for seed in SEEDS:
+        of_seed, found = one(seed, device)
+        values |= {f"{name}_{seed}": value for name, value in of_seed.items()}
+        for name, array in found.items():
+            arrays.setdefault(name, []).append(array)
+    stacked = {name: np.stack(rows) for name, rows in arrays.items()}
+    return Result(values, stacked, tolerances(stacked))
+
+
+def tolerances(arrays: Iterable[str]) -> dict[str, float]:
+    """Say how far each array may differ on another machine."""
+    special = {"confusion": 2, "enriched": 0.3}
+    return {name: 1e-3 if name.startswith("trace_") else special.get(name, tolerance(name)) for name in arrays}
+
+
+def accuracy_value(counts: np.ndarray) -> Value:
+    """Turn a table of confusions into the share on its diagonal, with the exact interval."""
+    share = share_interval(int(np.trace(counts)), int(counts.sum()))
+    return Value(share.value, 0.01, share.low, share.high, int(counts.sum()))
+
+
+EXPERIMENT = Experiment(
+    models=("variant-bert-mini",),
+    compute=compute,
+    minutes=30,
+    seed=SEEDS[-1],
+    summary="Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences",
+)

@@ -1,0 +1,187 @@
+"""What the large classifier is trained with, on two layers: fixed length, compiled, pre-trained, other batches."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from book.lab.training import dna_classifier, loop, masked_kmers, timing
+
+SMALL = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
+
+
+def run(recipe, out, data, **more):
+    report = dna_classifier.train(recipe, out, data=data, **more)
+    return report, load_file(out / "model.safetensors")
+
+
+def test_padding_to_a_fixed_length_changes_nothing(tmp_path, variant_data):
+    _, loose = run(SMALL, tmp_path / "a", variant_data)
+    _, fixed = run(dna_classifier.shortened(SMALL, pad_to=32), tmp_path / "b", variant_data)
+    for name, tensor in loose.items():
+        torch.testing.assert_close(tensor, fixed[name], atol=2e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_the_compiled_model_learns_the_same(tmp_path, variant_data, monkeypatch):
+    """On a CPU the graph is traced and run without code of its own; nothing may fall back in silence."""
+    said = []
+    monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
+    recipe = dna_classifier.shortened(SMALL, pad_to=32)
+    report, eager = run(recipe, tmp_path / "a", variant_data)
+    again, compiled = run(dna_classifier.shortened(recipe, compiled=True), tmp_path / "b", variant_data)
+    assert said == []
+    assert report["final_loss"] == pytest.approx(again["final_loss"], abs=1e-3)
+    for name, tensor in eager.items():
+        torch.testing.assert_close(tensor, compiled[name], atol=2e-3, rtol=0)
+
+
+def test_compiling_that_fails_is_said_and_the_run_goes_on(variant_data, monkeypatch):
+    said = []
+
+    def broken(model, **how):
+        def call(**batch):
+            raise RuntimeError("no compiler\nat all")
+
+        return call
+
+    monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
+    monkeypatch.setattr(torch, "compile", broken)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return type("Output", (), {"loss": x.sum()})()
+
+    loss = timing.compiled_loss(Model(), torch.device("cpu"))
+    assert loss(Model(), {"x": torch.ones(3)}) == 3
+    assert said == ["the model is not compiled: no compiler"]
+
+
+def test_a_failure_after_the_first_step_is_no_failure_to_compile(monkeypatch):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 3:
+                raise RuntimeError("out of memory")
+            return type("Output", (), {"loss": x.sum()})()
+
+    monkeypatch.setattr(torch, "compile", lambda model, **how: model)
+    loss = timing.compiled_loss(Model(), torch.device("cpu"))
+    loss(Model(), {"x": torch.ones(3)})
+    with pytest.raises(RuntimeError, match="out of memory"):
+        loss(Model(), {"x": torch.ones(4)})
+
+
+def test_the_clock_leaves_out_the_first_steps_and_says_how_long(monkeypatch):
+    said = []
+    monkeypatch.setattr("tqdm.auto.tqdm.write", said.append)
+    times = iter([*range(0, 100, 10), *(100 + 0.02 * i for i in range(1000))])  # ten of ten seconds, then 20 ms each
+    clock = timing.Clock(30_000, lambda: next(times))
+    for _ in range(70):
+        clock.tick()
+    assert clock.median() == pytest.approx(20)
+    assert said == ["20.0 ms a step: 30000 steps take about 10.0 min"]
+    assert timing.Clock(5).median() is None
+
+
+def test_hidden_words_are_what_bert_hides():
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(4, 1000, (200, 100), generator=generator)
+    real = torch.rand(ids.shape, generator=generator) < 0.9
+    shown, due = masked_kmers.hide(ids, real, range(4, 1000), 3, generator)
+    chosen = due != masked_kmers.IGNORED
+    assert not (chosen & ~real).any()
+    assert chosen[real].double().mean() == pytest.approx(0.15, abs=0.01)
+    assert (due[chosen] == ids[chosen]).all()
+    assert (shown[~chosen] == ids[~chosen]).all()
+    assert (shown[chosen] == 3).double().mean() == pytest.approx(0.8, abs=0.03)
+    assert (shown[chosen] == ids[chosen]).double().mean() == pytest.approx(0.1, abs=0.03)
+    assert shown[chosen].min() == 3
+
+
+@pytest.mark.slow
+def test_pretraining_lowers_its_loss_and_resumes_to_the_bit(tmp_path, variant_data, monkeypatch):
+    recipe = dna_classifier.shortened(SMALL, pretrain_steps=120, batch=8)
+    report, whole = run(recipe, tmp_path / "a", variant_data)
+    with np.load(tmp_path / "a" / "trace.npz") as trace:
+        losses = trace["pretrain_loss"]
+    assert losses.shape == (120,)
+    assert losses[-10:].mean() < 0.9 * losses[:10].mean()
+    assert report["pretrain_loss"] == pytest.approx(losses[-20:].mean())
+    assert json.loads((tmp_path / "a" / "report.json").read_text())["recipe"]["pretrain_steps"] == 120
+
+    update, train = loop._update, loop.train
+
+    def stop(*given):
+        if (steps := stop.steps) == 20:
+            raise KeyboardInterrupt
+        stop.steps = steps + 1
+        return update(*given)
+
+    stop.steps = 0
+    monkeypatch.setattr(loop, "train", lambda *a, **k: train(*a, **{**k, "save_every": 0.0}))
+    monkeypatch.setattr(loop, "_update", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "b", variant_data)
+    monkeypatch.setattr(loop, "_update", update)
+    monkeypatch.setattr(loop, "train", train)
+    _, resumed = run(recipe, tmp_path / "b", variant_data)
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, resumed[name]), name
+
+
+def test_the_classifier_starts_from_what_was_pretrained(tmp_path, variant_data, monkeypatch):
+    recipe = dna_classifier.shortened(SMALL, pretrain_steps=3)
+    seen = {}
+
+    def stop(model, batch, loss, settings, out, **more):
+        if out.name == "state":
+            seen["encoder"] = model.bert.encoder.layer[1].output.dense.weight.detach().clone()
+            raise KeyboardInterrupt
+        return train(model, batch, loss, settings, out, **more)
+
+    train = loop.train
+    monkeypatch.setattr(loop, "train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path, variant_data)
+    kept = load_file(tmp_path / "pretraining" / loop.STATE)
+    torch.testing.assert_close(seen["encoder"], kept["model/bert.encoder.layer.1.output.dense.weight"])
+
+
+def test_other_batches_keep_the_epochs():
+    wide = dna_classifier.rebatched(dna_classifier.BASE, 32)
+    assert wide.steps * wide.batch == pytest.approx(dna_classifier.BASE.steps * dna_classifier.BASE.batch, rel=1e-3)
+    assert wide.rate == pytest.approx(dna_classifier.BASE.rate * 8**0.5)
+    with pytest.raises(ValueError, match="batch must be 1 to "):
+        dna_classifier.rebatched(dna_classifier.BASE, 0)
+
+
+@pytest.mark.slow
+def test_base_has_the_papers_number_of_training_sequences():
+    from book.lab.dna.fasta import Gene
+    from book.lab.dna.simulate import CLASSES
+    from book.lab.dna.splits import split
+
+    genes = [Gene(str(i), "A", CLASSES[i % 8]) for i in range(dna_classifier.BASE.sequences)]
+    assert len(split(genes, dna_classifier.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
+
+
+def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
+    genes = variant_data.genes[:7]
+    whole = variant_data.tokenizer([dna_classifier.words(g.bases) for g in genes], padding=True, return_tensors="pt")
+    monkeypatch.setattr(dna_classifier, "CHUNK", 3)
+    pieces = variant_data.encode(genes)
+    assert set(pieces) == {"input_ids", "attention_mask", "labels"}
+    for name in ("input_ids", "attention_mask"):
+        assert torch.equal(pieces[name], whole[name])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_gpu_the_compiled_base_model_takes_less_than_thirty_milliseconds_a_step(tmp_path):
+    """Two epochs of batches of 4 must fit ten minutes: 19,761 steps of less than 30 ms."""
+    recipe = dna_classifier.shortened(dna_classifier.BASE, sequences=800, steps=120)
+    report = dna_classifier.train(recipe, tmp_path, device="cuda")
+    assert report["ms_per_step"] < 30
+    assert np.isfinite(report["final_loss"])
