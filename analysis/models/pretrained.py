@@ -344,6 +344,17 @@ def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
         )
 
 
+def _refuse_own_tokenizer(folder: Path) -> None:
+    """Refuse a tokenizer that is made by code of its own: the library's may make other tokens."""
+    for name in ("config.json", "tokenizer_config.json"):
+        code = read_json_object(folder / name).get("auto_map") if (folder / name).exists() else None
+        if isinstance(code, Mapping) and "AutoTokenizer" in code:
+            raise ValueError(
+                f"{folder / name} names {str(code['AutoTokenizer'])[:100]}, a tokenizer with code of its own, which is "
+                "not run here: transformers' may make other tokens; if it makes the same, take auto_map out of a copy"
+            )
+
+
 def tokenizer(checkpoint: str | Path | Checkpoint):
     """Load the tokenizer that lies in the model's folder.
 
@@ -359,7 +370,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     NotRunnable
         If the model has no table of tokens.
     ValueError
-        If its files cannot be read, or give a number to a word for which the model has no row.
+        If its files cannot be read, name code of their own, or give a number to a word for which the model has no row.
 
     Examples
     --------
@@ -378,6 +389,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
+    _refuse_own_tokenizer(folder)
     if (folder / "tokenizer.json").exists():
         check_expansion(folder / "tokenizer.json")
     try:

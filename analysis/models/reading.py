@@ -31,6 +31,8 @@ from analysis.models.files import MissingTensor, is_partial
 from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
 
 BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
+DOWNLOADED = "transformers_modules."
+"""Where transformers puts the code of a model's folder."""
 NAMED = 4
 """How many missing tensors a model prints."""
 HASHED = 2**30
@@ -369,6 +371,11 @@ def load(
         config, name = getattr(source, "config", None), type(source).__name__
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
+        if own := [type(part).__name__ for part in source.modules() if type(part).__module__.startswith(DOWNLOADED)]:
+            raise ValueError(
+                f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "
+                f"{config.model_type}: load it with trust_remote_code=False, if it is the same"
+            )
         return _choose(config, module_source(source), stack, name, None)
     checkpoint = checkpoints.resolve(source)
     config = read_configuration(checkpoint)
