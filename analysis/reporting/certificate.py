@@ -142,7 +142,7 @@ def certify(
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
-        files = [*checkpoint.files(), *sorted(checkpoint.folder.glob("*.json"))]
+        files = [*checkpoint.files(), *checkpoint.settings()]
         certificate.provenance |= {
             "Command": command,
             "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),

@@ -103,7 +103,8 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
     rows |= {"Norm of queries and keys": qk.query.kind} if qk else {}
     rows |= {"Soft cap": f"{first.soft_cap:g}"} if first.soft_cap else {}
     rows |= {"Sinks": "a learned score beside the keys"} if first.sinks is not None else {}
-    return rows | {f"sha256 of {name}": digest for name, digest in checkpoint.provenance()["sha256"].items()}
+    about = checkpoint.provenance()
+    return rows | {f"sha256 of {name}": digest for name, digest in (about["sha256"] | about["settings"]).items()}
 
 
 def _name_positions(layer: AttentionLayer) -> str:

@@ -116,6 +116,26 @@ def test_an_interrupted_census_says_how_to_go_on(model, capsys, monkeypatch):
     assert added == ["text", "interrupted", "text"]
 
 
+def test_an_interrupted_census_does_not_go_on_under_another_configuration(model, monkeypatch):
+    add, added = head_table.add_batch, []
+
+    def stops(*of):
+        if len(added) == 1:
+            added.append("interrupted")
+            raise KeyboardInterrupt
+        added.append("text")
+        add(*of)
+
+    monkeypatch.setattr(head_table, "add_batch", stops)
+    monkeypatch.setattr(head_table, "SECONDS", -1.0)
+    assert take("--batch", "1") == 130
+    settings = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(settings | {"layer_norm_eps": 0.5}))
+    assert take("--batch", "1") == take("--batch", "1", "--folder", "whole") == 0
+    assert added == ["text", "interrupted", *["text"] * 4], "began anew"
+    assert Path("runs/census-tiny/census-tiny.csv").read_text() == Path("whole/census-tiny.csv").read_text()
+
+
 def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     Path("site").mkdir()
     Path("site", "census-tiny.json").write_text("{}")
