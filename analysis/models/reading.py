@@ -126,6 +126,21 @@ class Model:
         return table.reshape(-1, table.shape[-1])[self.family.first_place :]
 
     @property
+    def room(self) -> int | None:
+        """How many tokens of a text it can read; ``None`` where nothing says so.
+
+        >>> load("gpt2-mini").room
+        128
+        """
+        options = ("max_position_embeddings", "max_target_positions")
+        limits = [limit for limit in (getattr(self.config, name, None) for name in options) if limit and limit > 0]
+        places = expected.places_of(self.family, self.config) or ""
+        if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):
+            shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
+            limits.append(math.prod(shape[:-1]) - self.family.first_place)
+        return min(limits, default=None)
+
+    @property
     def tokens(self) -> Float[Tensor, "vocab model"] | None:
         """The table of tokens, as it is stored; ``None`` where there is none, or it is missing."""
         return self._read(f"{self.family.tokens}.weight") if self.has_tokens else None

@@ -151,6 +151,16 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     )
 
 
+def test_what_was_left_out_or_cut_is_said_and_recorded(model, capsys):
+    Path("texts.txt").write_text(f"Short.\n\n{WORDS}")
+    assert take("--longest", "9") == 0
+    said, due = capsys.readouterr(), "1 of 3 texts has fewer than 8 tokens and was left out; 2 were cut to 9 tokens\n"
+    assert due in said.err
+    assert due in said.out
+    about = json.loads(Path("runs/census-tiny/census-tiny.json").read_text())
+    assert (about["texts"], about["short"], about["cut"]) == (2, 1, 2)
+
+
 def test_how_far_it_is_is_shown_on_a_terminal_and_in_a_log(model, capsys, monkeypatch):
     assert take() == 0
     assert "texts: 2 of 2" in capsys.readouterr().err

@@ -129,6 +129,19 @@ def test_positions_of_a_layer_are_those_that_attend_takes():
     torch.testing.assert_close(ours, own.double(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_reads_as_many_tokens_as_there_is_room_for(kind):
+    """Positions of a RoBERTa begin behind that of the padding token, so that it reads fewer than its table has rows."""
+    model = tiny_model(kind).float()
+    if set(tiny_inputs(model)) != {"input_ids"}:
+        pytest.skip("reads images or sounds")
+    read = load(model)
+    assert (read.room or 1000) >= 20
+    model(torch.full((1, read.room or 20), 5))
+    if read.positions is not None:
+        assert read.room == len(read.positions)
+
+
 REFUSED = {
     "past_key_values": "past_key_values is not followed here: give the whole text at once",
     "head_mask": "head_mask is not followed here: leave it out",

@@ -2,11 +2,11 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from transformers import T5Config, T5EncoderModel
 
 from analysis import census, load
@@ -55,7 +55,7 @@ def test_forms():
     line = next(line for line in repr(table).splitlines() if line.startswith("previous"))
     assert line.split()[-1] == f"{frame['layer'][place]}.{frame['head'][place]}"
     assert len(repr(table).splitlines()) < 20
-    ends = {re.match(r"\D*?( +-?\d\.\d\d){3}", line).end() for line in repr(table).splitlines()[2:]}
+    ends = {re.match(r"\D*?( +-?\d\.\d\d){3}", line).end() for line in repr(table).splitlines()[-len(table.columns) :]}
     assert len(ends) == 1, "the numbers of long names do not stand under those of short ones"
 
 
@@ -110,7 +110,7 @@ def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
 
 def prepare():
     model, words = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
-    return model, load(model), tokenise(words, LONGER, 64)
+    return model, load(model), tokenise(words, LONGER, 64).ids
 
 
 def test_an_interrupted_census_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -167,8 +167,22 @@ def test_forms_of_a_table_by_hand():
     assert json.loads(nothing.to_json())["heads"][0]["sink"] is None
 
 
-@pytest.mark.parametrize(("most", "due"), [(None, 100), (0, 100), (-1, 100), (1, 1), (99, 99), (101, 100)])
-def test_an_input_is_as_long_as_a_model_has_positions_if_it_says_so(most, due):
-    model = torch.nn.Module()
-    model.config = SimpleNamespace(max_position_embeddings=most)
-    assert head_table.longest_input(model, 100) == due
+def test_texts_that_are_too_short_or_long_are_said():
+    short = census("gpt2-mini", ["Two.", *LONGER, "Three."], longest=16)
+    assert (short.texts, short.short, short.cut) == (len(LONGER), 2, 4)
+    said = f"2 of {len(LONGER) + 2} texts have fewer than 8 tokens and were left out; 4 were cut to 16 tokens"
+    assert repr(short).splitlines()[1] == short.lengths == said
+    about = json.loads(short.to_json())
+    assert (about["short"], about["cut"]) == (2, 4)
+    assert not census("gpt2-mini", "one two three four five six seven eight nine ten").lengths
+
+
+def test_random_tokens_begin_as_the_tokenizer_begins_every_text(monkeypatch):
+    words, model = pretrained.tokenizer(find("gpt2-mini")), pretrained.load(find("gpt2-mini"))
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $0", special_tokens=[("<s>", 7)])
+    drawn, draw = [], head_table.draw_repeats
+    monkeypatch.setattr(head_table, "draw_repeats", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    for given in (LONGER[:1], LONGER):
+        census(model, given, tokenizer=words)
+    assert (drawn[0][:, 0] == 7).all()
+    assert drawn[0].equal(drawn[1])

@@ -29,7 +29,7 @@ def seen(request):
     """Return a model, one text, and what a report adds up for it."""
     checkpoint = checkpoints.find(request.param)
     model, read = pretrained.load(checkpoint), load(checkpoint)
-    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24).ids[0]
     observed = Observations.empty(len(read.layers), read.heads)
     assert not reasons_not_to_split(read)
     add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, read), model, read, [ids]))
@@ -182,7 +182,7 @@ def test_a_shift_of_every_position_changes_no_curve_before_the_norm_takes_it():
 def test_texts_that_are_too_short_are_left_out_or_refused():
     tokenizer = pretrained.tokenizer(checkpoints.find("gpt2-mini"))
     long = "Attention is a weighted mean of the values of all earlier positions, and nothing more than that."
-    assert len(tokenise(tokenizer, ["One.", long], 32)) == 1
+    assert len(tokenise(tokenizer, ["One.", long], 32).ids) == 1
     with pytest.raises(ValueError, match="none of the 1 texts"):
         tokenise(tokenizer, ["One."], 32)
 
@@ -198,7 +198,7 @@ def test_the_biases_of_a_model_are_read_once_and_lie_beside_its_queries():
 
     counted = Counted(read.family, read.config, read.tensors)
     checkpoint = checkpoints.find("gpt2-mini")
-    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24).ids
     split, _ = make_splits(measure_parameters(checkpoint, read), pretrained.load(checkpoint), counted, ids)
     before = len(reads)
     assert before
@@ -249,7 +249,7 @@ def test_a_model_with_an_entry_that_is_not_finite_is_refused(tmp_path):
 @pytest.mark.usefixtures("unchecked")
 def test_a_rotary_model_is_split_where_it_is():
     checkpoint = checkpoints.find("neox-mini")
-    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24)[0]
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24).ids[0]
 
     def split(model, ids):
         read = load(model)
