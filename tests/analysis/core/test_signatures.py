@@ -72,8 +72,16 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionLayer
         (lambda: add([1.0]), TypeError, "a must be a tensor, got list"),
         (lambda: add(None), TypeError, "a must be a tensor, got NoneType"),
         (lambda: add(ONES.to(torch.complex64)), ValueError, "a must hold real numbers, got torch.complex64"),
-        (lambda: add(ONES.half()), ValueError, "a must be in float32 or float64, got torch.float16: convert it"),
-        (lambda: add(ONES.long()), ValueError, "a must be in float32 or float64, got torch.int64: convert it"),
+        (
+            lambda: add(ONES.half()),
+            ValueError,
+            "a must be in float32 or float64, got torch.float16: convert it, a.to(torch.float32)",
+        ),
+        (
+            lambda: add(ONES.long()),
+            ValueError,
+            "a must be in float32 or float64, got torch.int64: convert it, a.to(torch.float32)",
+        ),
         (lambda: add(ONES[0]), ValueError, "a must be (..., row, column), none of them empty, got shape (3,)"),
         (lambda: add(ONES[:, :0]), ValueError, "a must be (..., row, column), none of them empty, got shape (2, 0)"),
         (lambda: add(ONES, ONES[None]), ValueError, "b must be (row, column), none of them empty, got shape (1, 2, 3)"),
@@ -138,7 +146,7 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionLayer
         (
             lambda: weigh(ONES[0], ONES[0].half()),
             ValueError,
-            "weights must be in float32 or float64, got torch.float16: convert it",
+            "weights must be in float32 or float64, got torch.float16: convert it, weights.to(torch.float32)",
         ),
         (
             lambda: read(ONES, WEIGHTS),
