@@ -4,6 +4,7 @@ What belongs here: the one loader of whole models, and of their tokenizers; no c
 does not: weights alone (:mod:`analysis.models.reading`).
 """
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -331,6 +332,32 @@ def input_device(model: torch.nn.Module) -> torch.device:
     """Return where a model takes its inputs: one whose first parameters are left in files takes them from memory."""
     in_files = hasattr(model, "hf_device_map") and model.device.type == "meta"
     return torch.device("cpu") if in_files else model.device
+
+
+@torch.no_grad()
+def check_reads_text(model: torch.nn.Module) -> None:
+    """Refuse a model in memory that does not run on the ids of one text.
+
+    Raises
+    ------
+    NotRunnable
+        Saying what it reads, or what it stumbles over.
+    """
+    name = type(model).__name__
+    if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
+        raise NotRunnable(f"model reads {reads.replace('_', ' ')}, not text: it is a {name}")
+    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
+        raise NotRunnable(
+            f"model reads two texts: it is a {name}; transformers.AutoModelForTextEncoding loads the encoder alone, "
+            "where the library has one"
+        )
+    try:
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))
+    except Exception as error:  # of any kind: each model meets what it lacks with what comes up
+        said = " ".join(str(error).split())[:200]
+        raise NotRunnable(
+            f"model does not run on ids alone: it is a {name}, and {type(error).__name__}: {said}"
+        ) from error
 
 
 @torch.no_grad()

@@ -169,6 +169,7 @@ def census(
     if isinstance(model, torch.nn.Module):
         if tokenizer is None:
             raise ValueError("tokenizer must be that of the model, since the model is one in memory")
+        pretrained.check_reads_text(model)
         read = load(model)
     else:
         checkpoint = checkpoints.find(str(model))

@@ -116,6 +116,8 @@ def added_by_positions(
     if isinstance(positions, RelativeBuckets):
         return bucket_scores(positions, n, n)
     if isinstance(positions, ScoreTable):
+        if (size := positions.table.shape[-1]) != n:
+            raise ValueError(f"x must have {size} positions, for which the layer has a table, got {n}")
         return positions.table
     if isinstance(positions, Disentangled):
         return layer.scale * disentangled_scores(queries, layer.per_head(keys, -3), positions)

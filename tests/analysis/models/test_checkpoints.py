@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def test_a_known_model_has_the_settings_that_its_shapes_do_not_show(tmp_path, mo
     with pytest.raises(Tampered, match=rf"has {key} = {value!r}, and {name} is known to have .*: fetch it again, or"):
         find(name)
     assert find("it", folder=folder).source == "folder"  # under its own name
+
+
+def test_a_checkout_with_other_line_ends_has_the_same_files(tmp_path):
+    root = checkpoints.BUNDLED.parents[1]
+    if not (root / ".git").exists():
+        pytest.skip("no checkout of git")
+    clone = ["git", "-c", "core.autocrlf=true", "clone", "-q", "--depth", "1", f"file://{root}", str(tmp_path / "crlf")]
+    subprocess.run(clone, check=True)
+    kept = [path for path in checkpoints.BUNDLED.rglob("*") if path.is_file()]
+    assert kept
+    for path in kept:
+        copy = tmp_path / "crlf" / path.relative_to(root)
+        assert not copy.exists() or sha256(copy) == sha256(path), path  # new here, and in no commit yet
 
 
 def test_provenance_covers_all_that_says_what_is_computed_and_of_which_tokens(tmp_path):

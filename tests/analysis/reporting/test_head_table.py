@@ -13,6 +13,7 @@ from analysis import census, load
 from analysis.data import texts
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
+from analysis.models.families.tiny import tiny_model
 from analysis.reporting import head_table
 from analysis.reporting.observations import tokenise
 from analysis.reporting.state import State
@@ -165,6 +166,22 @@ def test_forms_of_a_table_by_hand():
     assert "1 text, " in repr(head_table.HeadTable(table.columns, 1, 5))
     nothing = head_table.HeadTable({"sink": np.array([[np.nan, 0.5]])}, 1, 5)
     assert json.loads(nothing.to_json())["heads"][0]["sink"] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("clip", "model does not run on ids alone: it is a CLIPModel"),
+        ("siglip", "model does not run on ids alone: it is a SiglipModel"),
+        ("vit", "model reads pixel values, not text: it is a ViTModel"),
+        ("whisper", "model reads input features, not text"),
+        ("t5", r"model reads two texts: it is a T5Model; transformers\.AutoModelForTextEncoding loads"),
+        ("bart", "model reads two texts: it is a BartModel"),
+    ],
+)
+def test_a_module_that_does_not_read_text_alone_is_refused_by_what_it_reads(kind, message):
+    with pytest.raises(pretrained.NotRunnable, match=message):
+        census(tiny_model(kind), LONGER, tokenizer=pretrained.tokenizer("gpt2-mini"))
 
 
 def test_texts_that_are_too_short_or_long_are_said():

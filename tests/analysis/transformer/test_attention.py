@@ -73,6 +73,14 @@ def test_positions_are_refused_where_the_layer_counts_by_itself():
             call(x, layer, positions=torch.arange(4))
 
 
+def test_a_table_of_positions_is_for_inputs_of_one_size():
+    layer = replace(random_layer(), positions=ScoreTable(torch.zeros(3, 5, 5, dtype=torch.float64)))
+    attend(torch.ones(5, 12, dtype=torch.float64), layer)
+    for call in (attend, compute_scores, score_terms):
+        with pytest.raises(ValueError, match="x must have 5 positions, for which the layer has a table, got 4"):
+            call(torch.ones(4, 12, dtype=torch.float64), layer)
+
+
 def test_refuses_what_does_not_fit():
     layer = random_layer()
     with pytest.raises(ValueError, match="x must be"):
