@@ -17,6 +17,11 @@ from analysis.core.files import check_regular, read_json_object, resolve_path, s
 SOURCES = ("folder", "hub", "models", "bundled")
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
 """An owner and a model, and a revision of it."""
+ADAPTER = (
+    "adapter of another model (adapter_config.json): merge the two first and save them, "
+    "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(OTHER), and give that folder"
+)
+"""What an adapter is told by, and what to do."""
 BUNDLED = Path(__file__).parents[1] / "bundled"
 SETTINGS = (
     "config.json",
@@ -308,6 +313,8 @@ def _may_download(download: bool | None) -> bool:
 
 def _model_folder(folder: str | Path) -> Path:
     folder = resolve_path(folder)
+    if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
+        raise NotFound(f"{folder} is an {ADAPTER}")
     if not (folder / "config.json").is_file():
         raise NotFound(f"{folder} is no model folder: it has no config.json")
     return folder

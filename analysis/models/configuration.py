@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
 
-from analysis.models.checkpoints import Checkpoint
+from analysis.models.checkpoints import ADAPTER, Checkpoint
 from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.families.row import Config, Family
 from analysis.models.families.table import FAMILIES, REFUSED
@@ -148,7 +148,7 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
         it, or one with modelling code of its own.
     """
     if (checkpoint.folder / "adapter_config.json").exists():
-        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+        raise ValueError(f"{checkpoint.name} is an {ADAPTER}")
     settings, source = raw_config(checkpoint), str(checkpoint.folder / "config.json")
     refuse_many_layers(settings, source)
     refuse_own_code(settings, source)

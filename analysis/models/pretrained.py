@@ -413,6 +413,11 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
 
     folder = checkpoint.folder
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        if pieces := sorted(path.name for pattern in ("*.model", "*.spm") for path in folder.glob(pattern)):
+            raise NotFound(
+                f"{checkpoint.name} has only {pieces[0]} in {folder}, of which a tokenizer.json must be made first: "
+                "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+            )
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)

@@ -391,6 +391,11 @@ def load(
                 f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "
                 f"{config.model_type}: load it with trust_remote_code=False, if it is the same"
             )
+        if inside := [path for path, _ in source.named_modules() if path.endswith((".base_layer", ".lora_A"))]:
+            raise ValueError(
+                f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
+                "model = model.merge_and_unload()"
+            )
         return _choose(config, module_source(source), stack, name, None)
     checkpoint = checkpoints.resolve(source)
     config = read_configuration(checkpoint)
