@@ -196,9 +196,13 @@ def measure(
     model = pretrained.load(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
     if arguments.control is not None:
         model = fresh_model(model, arguments.control)
-    ids = tokenise(tokenizer, passages, head_table.longest_input(model, arguments.longest))
+    given = tokenise(tokenizer, passages, min(arguments.longest, read.room or arguments.longest))
+    if processes.rank == 0 and given.lengths():
+        print(given.lengths(), file=sys.stderr)
+    ids = given.ids
     weights = weights_measured(checkpoint, arguments.control)
     settings = {key: getattr(arguments, key) for key in ("batch", "dtype", "device_map", "control")}
+    settings |= {"first": given.first}
     settings |= {"device": where.type, "processes": processes.world}
     state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
     seen = head_table.observe_heads(
@@ -215,7 +219,7 @@ def measure(
         seen.all_reduce(where)
     if processes.rank > 0:
         return
-    table = head_table.tabulate(seen, model, read, ids, arguments.longest)
+    table = head_table.tabulate(seen, model, read, given)
     provenance = {
         "models": [weights],
         "seed": arguments.control,

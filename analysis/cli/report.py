@@ -61,7 +61,8 @@ def check_address(address: str) -> None:
 
 def run(arguments) -> int:
     """Measure, and write."""
-    arguments.longest = arguments.longest or (32 if arguments.certify else 128)
+    if arguments.longest is None:
+        arguments.longest = 32 if arguments.certify else 128
     for name, least, most in (("seeds", 1, 100), ("longest", 8, 10**6)):
         if not least <= getattr(arguments, name) <= most:
             raise ValueError(f"--{name} must be {least} to {most}, got {getattr(arguments, name)}")

@@ -140,7 +140,10 @@ def check_floating(name: str, tensor: Any, *axes: str, exact: bool = False) -> N
     """
     check_tensor(name, tensor)
     if tensor.dtype not in FLOATING:
-        raise ValueError(f"{name} must be in float32 or float64, got {tensor.dtype}: convert it")
+        whole = name.partition(".")[0]  # of a layer all tensors, which must be in one dtype
+        raise ValueError(
+            f"{name} must be in float32 or float64, got {tensor.dtype}: convert it, {whole}.to(torch.float32)"
+        )
     if _lacks(tensor, axes, exact) or 0 in tensor.shape[tensor.ndim - len(axes) :]:
         raise ValueError(f"{name} must be {_written(axes, exact)}, none of them empty, got shape {tuple(tensor.shape)}")
 

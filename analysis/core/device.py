@@ -53,11 +53,11 @@ def peak_memory(device: torch.device) -> int:
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
 
 
+def versions() -> dict[str, str]:
+    """Return the version of Python and of each library that computes."""
+    return {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}}
+
+
 def describe_run(where: torch.device, seconds: float, command: str) -> dict[str, object]:
     """Say for a provenance what computed: the versions, the device, the seconds, and the command that repeats it."""
-    return {
-        "versions": {"python": platform.python_version(), **{p: metadata.version(p) for p in _VERSIONED}},
-        "device": describe(where),
-        "seconds": round(seconds, 2),
-        "command": command,
-    }
+    return {"versions": versions(), "device": describe(where), "seconds": round(seconds, 2), "command": command}

@@ -73,6 +73,7 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
+    check_floating("layer.W_Q", layer.W_Q, "model", "channel")
     own = layer.norm("input")
     norm = own if norm is None else norm
     if norm is None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
-from analysis.core.checks import check_fit, check_real, check_tensor
+from analysis.core.checks import check_fit, check_floating, check_real, check_tensor
 from analysis.core.precision import without_autocast
 from analysis.transformer.attention import Attended, check_input, hide_keys, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
@@ -177,6 +177,7 @@ def attend_by_patterns(x: Residual, weights: AttentionLayer) -> Attended:
     ValueError
         If ``x`` does not fit the layer, or this is no plain attention layer (`AttentionLayer.plain`).
     """
+    check_floating("weights.W_Q", weights.W_Q, "model", "channel")
     scores = hide_keys(match(patterns(x, weights), x, weights.channel), weights.mask)
     attention = softmax(scores)
     updates = deliver(attention, messages(x, weights))

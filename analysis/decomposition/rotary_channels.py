@@ -16,7 +16,7 @@ from analysis.core.positions import Rotary
 from analysis.core.signatures import checked
 
 
-@checked
+@checked(mixed=True)
 def split_channels(
     vectors: Float[Tensor, "*any channel"], rotary: Rotary
 ) -> tuple[Float[Tensor, "*any channel"], Float[Tensor, "*any channel"]]:
@@ -30,6 +30,7 @@ def split_channels(
     return vectors * turned, vectors * (1 - turned)
 
 
+@checked(mixed=True)
 def drop_cancelling_bias(layer: AttentionLayer) -> AttentionLayer:
     r"""Return the layer without the coordinates of ``b_K`` that its rotation does not turn: its attention is the same.
 

@@ -23,7 +23,7 @@ from analysis.core.positions import Rotary, StreamPositions, Tempered
 from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.decomposition.folding import fold_norm
-from analysis.transformer.attention import added_by_positions, arrange, project
+from analysis.transformer.attention import Places, added_by_positions, arrange, check_places, project
 from analysis.transformer.layernorm import check_layer_norm, divisor
 
 PerKey = Float[Tensor, "*batch head key"]
@@ -88,6 +88,7 @@ def score_terms(
     layer: AttentionLayer,
     origin: Float[Tensor, " model"] | None = None,
     queries: Float[Tensor, "*any query model"] | None = None,
+    positions: Places | None = None,
 ) -> ScoreTerms:
     r"""Take the scores of any layer apart by its query and key biases, and by an origin of its queries.
 
@@ -112,6 +113,8 @@ def score_terms(
         ``o``, such as the mean of what a layer reads: what all queries have in common then stands apart. Default 0.
     queries
         The rows that the queries are made of, where they are not ``x``.
+    positions
+        As `compute_scores` takes them.
 
     Raises
     ------
@@ -146,6 +149,7 @@ def score_terms(
              [0., 1., 0.],
              [1., 0., 1.]]])
     """
+    check_places(positions, layer)
     if queries is None:
         queries = x
     elif not isinstance(layer.positions, StreamPositions):
@@ -153,11 +157,12 @@ def score_terms(
             f"queries must be those of x where positions act inside the attention ({layer.positions.kind}): where "
             "others stand is unknown"
         )
-    own, about, b_Q, whole_query = _parts_of(queries, layer, "query", origin)
-    keys, _, b_K, whole_key = _parts_of(x, layer, "key")
+    own, about, b_Q, whole_query = _parts_of(queries, layer, "query", positions, origin)
+    keys, _, b_K, whole_key = _parts_of(x, layer, "key", positions)
     terms = multiply_out(own, b_Q, layer.per_head(keys, -3), layer.per_head(b_K, -3), scale=layer.scale, origin=about)
-    added = None if whole_query is None or whole_key is None else added_by_positions(whole_query, whole_key, layer)
-    return terms if added is None else replace(terms, positions=added)
+    if whole_query is None or whole_key is None:
+        return terms
+    return replace(terms, positions=added_by_positions(whole_query, whole_key, layer, positions))
 
 
 def multiply_out(
@@ -187,6 +192,7 @@ def _parts_of(
     rows: Float[Tensor, "*any position model"],
     layer: AttentionLayer,
     side: str,
+    at: Places | None,
     origin: Float[Tensor, " model"] | None = None,
 ) -> tuple[Rows, Rows | None, Rows, Rows | None]:
     """Return three parts of the queries or keys as they meet: of the rows from the origin on, of the origin, the bias.
@@ -202,11 +208,11 @@ def _parts_of(
     whole = own + bias if about is None else own + about + bias
     if layer.qk_norm is None and not isinstance(layer.positions, Rotary | Tempered):
         return own, about, bias, whole
-    arranged = arrange(whole, layer, side)
-    own = arrange(own.expand_as(whole), layer, side, by=whole)
-    about = None if about is None else arrange(about.expand_as(whole), layer, side, by=whole)
+    arranged = arrange(whole, layer, side, positions=at)
+    own = arrange(own.expand_as(whole), layer, side, whole, at)
+    about = None if about is None else arrange(about.expand_as(whole), layer, side, whole, at)
     if layer.qk_norm is None:
-        return own, about, arrange(bias.expand_as(whole), layer, side), arranged
+        return own, about, arrange(bias.expand_as(whole), layer, side, positions=at), arranged
     return own, about, arranged - (own if about is None else own + about), arranged  # with the bias of the norm
 
 

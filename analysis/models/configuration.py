@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
 
-from analysis.models.checkpoints import Checkpoint
+from analysis.models.checkpoints import ADAPTER, Checkpoint
 from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.families.row import Config, Family
 from analysis.models.families.table import FAMILIES, REFUSED
@@ -96,6 +96,16 @@ WORDS = {
 """By ``model_type``."""
 
 
+_OWN_CLASSES = {"gpt2": "GPT2", "bert": "Bert"}
+"""What the library's classes of a family of :data:`WORDS` begin with."""
+_TASKS = (
+    "(Model|LMHeadModel|DoubleHeadsModel|For(CausalLM|PreTraining|MaskedLM|NextSentencePrediction|MultipleChoice"
+    "|QuestionAnswering|(Sequence|Token)Classification))"
+)
+OF_TEXTS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "AutoFeatureExtractor", "AutoVideoProcessor")
+"""What ``auto_map`` may name that makes inputs and no model."""
+
+
 EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, [], None)}
 """Options that change what any attention computes, with the values under which they do not."""
 WIDTHS = ("head_dim", "d_kv")
@@ -135,12 +145,13 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     ------
     ValueError
         If the folder holds an adapter of another model, the family is not read, or config.json describes no model of
-        it.
+        it, or one with modelling code of its own.
     """
     if (checkpoint.folder / "adapter_config.json").exists():
-        raise ValueError(f"{checkpoint.name} is an adapter of another model (adapter_config.json): merge the two first")
+        raise ValueError(f"{checkpoint.name} is an {ADAPTER}")
     settings, source = raw_config(checkpoint), str(checkpoint.folder / "config.json")
     refuse_many_layers(settings, source)
+    refuse_own_code(settings, source)
     model_type = settings.get("model_type")
     if isinstance(model_type, str) and model_type in WORDS:
         return read_settings(settings, source)
@@ -187,6 +198,41 @@ def refuse_many_layers(settings: Mapping, source: str = "config.json") -> None:
                 parts.append(value)
             elif isinstance(value, int | float) and value > MOST_LAYERS and _COUNTS_LAYERS.search(key):
                 raise ValueError(f"{source} must have at most {MOST_LAYERS} layers, got {key} = {value}")
+
+
+def refuse_own_code(settings: Mapping, source: str = "config.json") -> None:
+    """Refuse a model that is made by code of its own: it is not run, and the library's may compute something else.
+
+    >>> refuse_own_code({"model_type": "llama", "architectures": ["LlamaEncoderModel"]})
+    Traceback (most recent call last):
+    ValueError: config.json names LlamaEncoderModel, modelling code that transformers does not have and that is not \
+run here: the llama of transformers may be another model; if it is the same, take architectures out of a copy
+    """
+    named = settings.get("auto_map")
+    code = [str(one)[:100] for key, one in named.items() if key not in OF_TEXTS] if isinstance(named, Mapping) else []
+    classes = settings.get("architectures")
+    others = [
+        name
+        for name in (classes if isinstance(classes, list) else [])
+        if isinstance(name, str) and not _is_of_the_library(name, settings.get("model_type"))
+    ]
+    if code or others:
+        entries = " and ".join(["auto_map"] * bool(code) + ["architectures"] * bool(others))
+        raise ValueError(
+            f"{source} names {', '.join(dict.fromkeys(code + others))}, modelling code that "
+            f"{'is its own' if code else 'transformers does not have'} and that is not run here: the "
+            f"{settings.get('model_type')} of transformers may be another model; if it is the same, take {entries} out "
+            "of a copy"
+        )
+
+
+def _is_of_the_library(name: str, model_type: object) -> bool:
+    name = re.sub("^(TF|Flax)", "", name)
+    if isinstance(model_type, str) and model_type in _OWN_CLASSES:  # without importing the library
+        return bool(re.fullmatch(_OWN_CLASSES[model_type] + _TASKS, name))
+    import transformers
+
+    return name in dir(transformers)
 
 
 def read_settings(settings: Mapping, source: str = "config.json") -> Config:

@@ -67,7 +67,7 @@ def hidden_states(
     ValueError
         If there is no text, or ``longest`` is below 1 or above the model's limit.
     """
-    limit = model.config.max_position_embeddings
+    limit = load(model).room or model.config.max_position_embeddings
     longest = longest or limit
     if not texts:
         raise ValueError("texts is empty: there is nothing to run the model on")

@@ -119,6 +119,8 @@ def check_index(folder: Path, files: dict[str, str]) -> None:
     for name, file in entries.items():
         if files.get(name) != file:
             there = f", which is in {files[name]!r}" if name in files else ""
+            if isinstance(file, str) and Path(file).name == file and not (folder / file).exists():
+                there = "; this one is missing: fetch it again"
             raise ValueError(
                 f"{index} says that {name!r} is in {str(file)[:200]!r}: it may name safetensors files of its own "
                 f"folder only, and each must hold its tensor{there}"

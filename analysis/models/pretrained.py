@@ -4,6 +4,7 @@ What belongs here: the one loader of whole models, and of their tokenizers; no c
 does not: weights alone (:mod:`analysis.models.reading`).
 """
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -334,6 +335,32 @@ def input_device(model: torch.nn.Module) -> torch.device:
 
 
 @torch.no_grad()
+def check_reads_text(model: torch.nn.Module) -> None:
+    """Refuse a model in memory that does not run on the ids of one text.
+
+    Raises
+    ------
+    NotRunnable
+        Saying what it reads, or what it stumbles over.
+    """
+    name = type(model).__name__
+    if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
+        raise NotRunnable(f"model reads {reads.replace('_', ' ')}, not text: it is a {name}")
+    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
+        raise NotRunnable(
+            f"model reads two texts: it is a {name}; transformers.AutoModelForTextEncoding loads the encoder alone, "
+            "where the library has one"
+        )
+    try:
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))
+    except Exception as error:  # of any kind: each model meets what it lacks with what comes up
+        said = " ".join(str(error).split())[:200]
+        raise NotRunnable(
+            f"model does not run on ids alone: it is a {name}, and {type(error).__name__}: {said}"
+        ) from error
+
+
+@torch.no_grad()
 def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Refuse a model that does not read two tokens, or makes of finite parameters what is not finite."""
     output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))[0]
@@ -342,6 +369,17 @@ def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
             f"{checkpoint.name} makes rows of the first token that are not finite: is "
             f"{checkpoint.folder / 'config.json'} its own?"
         )
+
+
+def _refuse_own_tokenizer(folder: Path) -> None:
+    """Refuse a tokenizer that is made by code of its own: the library's may make other tokens."""
+    for name in ("config.json", "tokenizer_config.json"):
+        code = read_json_object(folder / name).get("auto_map") if (folder / name).exists() else None
+        if isinstance(code, Mapping) and "AutoTokenizer" in code:
+            raise ValueError(
+                f"{folder / name} names {str(code['AutoTokenizer'])[:100]}, a tokenizer with code of its own, which is "
+                "not run here: transformers' may make other tokens; if it makes the same, take auto_map out of a copy"
+            )
 
 
 def tokenizer(checkpoint: str | Path | Checkpoint):
@@ -359,7 +397,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     NotRunnable
         If the model has no table of tokens.
     ValueError
-        If its files cannot be read, or give a number to a word for which the model has no row.
+        If its files cannot be read, name code of their own, or give a number to a word for which the model has no row.
 
     Examples
     --------
@@ -375,9 +413,15 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
 
     folder = checkpoint.folder
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        if pieces := sorted(path.name for pattern in ("*.model", "*.spm") for path in folder.glob(pattern)):
+            raise NotFound(
+                f"{checkpoint.name} has only {pieces[0]} in {folder}, of which a tokenizer.json must be made first: "
+                "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+            )
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
+    _refuse_own_tokenizer(folder)
     if (folder / "tokenizer.json").exists():
         check_expansion(folder / "tokenizer.json")
     try:

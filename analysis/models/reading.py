@@ -31,6 +31,8 @@ from analysis.models.files import MissingTensor, is_partial
 from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
 
 BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
+DOWNLOADED = "transformers_modules."
+"""Where transformers puts the code of a model's folder."""
 NAMED = 4
 """How many missing tensors a model prints."""
 HASHED = 2**30
@@ -122,6 +124,21 @@ class Model:
             return None
         table = self._read(name)
         return table.reshape(-1, table.shape[-1])[self.family.first_place :]
+
+    @property
+    def room(self) -> int | None:
+        """How many tokens of a text it can read; ``None`` where nothing says so.
+
+        >>> load("gpt2-mini").room
+        128
+        """
+        options = ("max_position_embeddings", "max_target_positions")
+        limits = [limit for limit in (getattr(self.config, name, None) for name in options) if limit and limit > 0]
+        places = expected.places_of(self.family, self.config) or ""
+        if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):
+            shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
+            limits.append(math.prod(shape[:-1]) - self.family.first_place)
+        return min(limits, default=None)
 
     @property
     def tokens(self) -> Float[Tensor, "vocab model"] | None:
@@ -369,6 +386,16 @@ def load(
         config, name = getattr(source, "config", None), type(source).__name__
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
+        if own := [type(part).__name__ for part in source.modules() if type(part).__module__.startswith(DOWNLOADED)]:
+            raise ValueError(
+                f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "
+                f"{config.model_type}: load it with trust_remote_code=False, if it is the same"
+            )
+        if inside := [path for path, _ in source.named_modules() if path.endswith((".base_layer", ".lora_A"))]:
+            raise ValueError(
+                f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
+                "model = model.merge_and_unload()"
+            )
         return _choose(config, module_source(source), stack, name, None)
     checkpoint = checkpoints.resolve(source)
     config = read_configuration(checkpoint)

@@ -120,7 +120,7 @@ def draw_readings(
             panel.set(xticks=[], yticks=[])
         if i % 2 == 0:
             every = max(1, len(tokens) // 8)
-            left.set_yticks(range(0, len(tokens), every), tokens[::every])
+            left.set_yticks(range(0, len(tokens), every), [style.literal(token) for token in tokens[::every]])
     read = np.unique(np.stack([gate for _, gate in pairs]))
     name_gates(figure, [order[i] for i in read if i >= 0], colours, ax)
     return style.many_marks(figure) if ax is None else figure

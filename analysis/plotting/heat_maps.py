@@ -62,7 +62,7 @@ def draw_maps(
     figure, axes = style.panels(ax, 1, len(drawn), sharey=True)
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
-        names = {"xticklabels": list(tokens), "yticklabels": list(tokens)}
+        written = [style.literal(token) for token in tokens]
         seaborn.heatmap(
             values,
             mask=values == 0,
@@ -71,7 +71,8 @@ def draw_maps(
             cmap=cmap or style.WEIGHT_CMAP,
             square=True,
             cbar=False,
-            **names,
+            xticklabels=written,
+            yticklabels=written,
         )
         panel.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")

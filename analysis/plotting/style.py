@@ -14,9 +14,11 @@ from typing import ParamSpec, TypeVar
 
 import matplotlib.style
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
+from torch import Tensor
 
 SHEET = Path(__file__).with_name("book.mplstyle")
 Panels = Axes | Sequence[Axes] | np.ndarray
@@ -182,8 +184,9 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
 def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
     """Let a figure function draw under the style sheet, or, where ``ax`` is given, under its caller's settings.
 
-    Either way matplotlib's settings are afterwards what they were. The function takes ``colours=`` and ``cmap=`` as
-    well, which are those of `recoloured`, unless it has parameters of these names itself.
+    Either way matplotlib's settings are afterwards what they were. Tensors that no array can be made of (of half
+    precision, with a gradient or on another device) are given to the function as such that can. It takes ``colours=``
+    and ``cmap=`` as well, which are those of `recoloured`, unless it has parameters of these names itself.
     """
     own = inspect.signature(draw).parameters
 
@@ -191,9 +194,29 @@ def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
     def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
         other = {name: kwargs.pop(name, None) for name in ("colours", "cmap") if name not in own}
         with matplotlib.rc_context(), recoloured(**other):  # type: ignore[arg-type]
+            args, kwargs = _drawable(args), _drawable(kwargs)
             return draw(*args, **kwargs)
 
     return drawn
+
+
+def _drawable(value):
+    """Return what is given with tensors of which an array can be made in the place of others."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
+    if isinstance(value, dict):
+        return {key: _drawable(part) for key, part in value.items()}
+    return type(value)(_drawable(part) for part in value) if type(value) in (list, tuple) else value
+
+
+def literal(text: str) -> str:
+    r"""Return a text in which matplotlib reads no formula, as in tokens with dollar signs.
+
+    >>> print(literal("$$"))
+    \$\$
+    """
+    return text.replace("$", r"\$")
 
 
 def panels(

@@ -142,7 +142,7 @@ def certify(
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
-        files = [*checkpoint.files(), *sorted(checkpoint.folder.glob("*.json"))]
+        files = [*checkpoint.files(), *checkpoint.settings()]
         certificate.provenance |= {
             "Command": command,
             "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
@@ -173,7 +173,9 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longes
     stored = STORED[str(reads[0].tensors.source.headers[reads[0].tensors.spelled[output]][1])]
     for dtype in dict.fromkeys((stored, torch.float64)):
         offloaded = Offloaded(checkpoint, dtype)
-        inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, text, longest)
+        rooms = [read.room for read in reads if read.family.stack != "vision"]
+        length = min([longest, *filter(None, rooms)])
+        inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, text, length)
         for read in reads:
             certificate.checked.append(certify_stack(checkpoint, offloaded, inputs, read.family.stack))
     certificate.uncovered += _uncovered(reads, offloaded, inputs)
@@ -202,7 +204,7 @@ def _ids(
 ) -> tuple[Tensor, str]:
     """Return the ids of a text; random ones where no tokenizer lies beside the model."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
-    length = min(longest, *(limit for limit in limits if limit and limit > 0), longest)
+    length = min([longest, *(limit for limit in limits if limit and limit > 0)])
     try:
         ids = pretrained.tokenizer(checkpoint)(text, truncation=True, max_length=length, return_tensors="pt")[
             "input_ids"

@@ -24,6 +24,7 @@ from analysis.reporting.observations import (
     OF_HEADS,
     OF_REPEATS,
     Observations,
+    Tokenised,
     add_batch,
     draw_repeats,
     read_repeats,
@@ -56,11 +57,18 @@ class HeadTable:
         gates (`read_gates`).
     texts, tokens
         How many were read.
+    short, cut
+        How many texts were left out as too short for a map to be read, and how many were cut.
+    lengths
+        The same in words; nothing where there were none.
     """
 
     columns: Mapping[str, Float[np.ndarray, "layer head"]]
     texts: int
     tokens: int
+    short: int = 0
+    cut: int = 0
+    lengths: str = ""
 
     def rows(self) -> list[dict[str, int | float]]:
         """Return one row per head, beginning with its layer and its number."""
@@ -86,14 +94,19 @@ class HeadTable:
         return text.getvalue()
 
     def to_json(self) -> str:
-        """Return the rows, and how many texts and tokens were read, as JSON; what is not a number becomes null."""
+        """Return the rows, and how many texts and tokens were read, as JSON; what is not a number becomes null.
+
+        Beside them, how many texts were too short, or cut.
+        """
         rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.rows()]
-        return json.dumps({"texts": self.texts, "tokens": self.tokens, "heads": rows})
+        counts = {name: getattr(self, name) for name in ("texts", "tokens", "short", "cut")}
+        return json.dumps(counts | {"heads": rows})
 
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
         lines = [
-            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens"
+            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens",
+            *filter(None, [self.lengths]),
         ]
         wide = max(map(len, self.columns))
         lines += [f"{'':<{wide}}{'least':>8}{'median':>8}{'most':>8}  in layer.head"]
@@ -126,7 +139,7 @@ def census(
         A name or a folder, as `load` takes it, or a model of transformers in evaluation mode with its ``tokenizer``.
     texts
         Strings, or one; default: the passages that come with the package. Cut to ``longest`` tokens; those that are
-        too short for a map to be read are left out.
+        too short for a map to be read are left out. The table says how many.
     tokenizer
         That of a model in memory.
     batch
@@ -156,6 +169,7 @@ def census(
     if isinstance(model, torch.nn.Module):
         if tokenizer is None:
             raise ValueError("tokenizer must be that of the model, since the model is one in memory")
+        pretrained.check_reads_text(model)
         read = load(model)
     else:
         checkpoint = checkpoints.find(str(model))
@@ -163,15 +177,9 @@ def census(
         model = pretrained.load(checkpoint, device=device, dtype=dtype, device_map=device_map)
     if texts is None:
         texts = bundled_texts.passages()
-    ids = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, longest_input(model, longest))
-    seen = observe_heads(model, read, ids, batch=batch, padding=tokenizer.pad_token_id or 0)
-    return tabulate(seen, model, read, ids, longest)
-
-
-def longest_input(model: torch.nn.Module, longest: int) -> int:
-    """Return how many tokens of a text a model is to read, which is no more than it can."""
-    most = getattr(model.config, "max_position_embeddings", None)
-    return min(longest, most) if most and most > 0 else longest  # some write 0 or -1 where there is no limit
+    given = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, min(longest, read.room or longest))
+    seen = observe_heads(model, read, given.ids, batch=batch, padding=tokenizer.pad_token_id or 0)
+    return tabulate(seen, model, read, given)
 
 
 def observe_heads(
@@ -222,14 +230,13 @@ def observe_heads(
     return seen
 
 
-def tabulate(
-    seen: Observations, model: torch.nn.Module, read: Model, ids: Sequence[Tensor], longest: int = LONGEST
-) -> HeadTable:
+def tabulate(seen: Observations, model: torch.nn.Module, read: Model, given: Tokenised) -> HeadTable:
     """Return what was seen on all texts as a table; a causal model reads random tokens twice for two columns more."""
     if read.causal:
-        repeats = draw_repeats(ids, model.config.vocab_size, longest_input(model, longest))
+        repeats = draw_repeats(given.first, model.config.vocab_size, given.longest)
         seen.repeats[:] = read_repeats(model, repeats.to(input_device(model)), seen.repeats.shape[:2])
     left_out = ("sharpness",) if read.causal else ("sharpness", *OF_REPEATS)
     columns = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]}
     columns |= {name: of for name, of in measure_heads(seen).items() if name not in left_out}
-    return HeadTable(columns, seen.texts, sum(each.shape[-1] for each in ids))
+    tokens = sum(each.shape[-1] for each in given.ids)
+    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths())

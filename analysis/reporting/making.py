@@ -28,7 +28,6 @@ from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
 from analysis.reporting.comparison import compare, measure_heads
-from analysis.reporting.head_table import longest_input
 from analysis.reporting.measurement import (
     BESIDE,
     PICTURE,
@@ -213,7 +212,11 @@ def _provenance(
 
 def _tell(measured: Measurement, show: bool) -> None:
     """Say on the terminal what was left out, and why."""
-    left_out = {"not run": measured.not_run, "scores not split into parts": measured.not_split}
+    left_out = {
+        "not run": measured.not_run,
+        "lengths": measured.lengths,
+        "scores not split into parts": measured.not_split,
+    }
     for what, why in left_out.items():
         if show and why:
             print(f"{measured.about['Model']}: {what}: {why}", file=sys.stderr)
@@ -249,7 +252,7 @@ def _run(
     show: bool,
 ) -> Measurement:
     """Add what a model does on texts: all of it, or, where that cannot be measured, none of it and why."""
-    tokenizer, model, reason = _load(checkpoint, device)
+    first, (tokenizer, model, reason) = None, _load(checkpoint, device)
     if model is None:
         return replace(measured, not_run=reason)
     if tokenizer is None:
@@ -258,19 +261,22 @@ def _run(
         ids = [sound for sound in ids if sound.shape[-1] >= 2 * gates.SHORTEST]
         if not ids:
             raise ValueError(f"none of the {len(passages)} sounds has {gates.SHORTEST} positions of 20 ms or more")
+        if short := len(passages) - len(ids):
+            measured.lengths = f"{short} of {len(passages)} sounds {'is' if short == 1 else 'are'} too short to be read"
         pictured = ids[0][..., : 2 * PICTURE]
         names = [sound_models.name_positions(sound.shape[-1] // 2) for sound in ids[:BESIDE]]
     else:
-        limit = longest_input(model, longest)
-        ids = tokenise(tokenizer, passages, limit)
+        room = load(model).room
+        given = tokenise(tokenizer, passages, min(longest, room or longest))
+        ids, limit, first, measured.lengths = given.ids, given.longest, given.first, given.lengths()
         pictured = ids[0][:, :PICTURE]
         names = [name_tokens(tokenizer, text[0].tolist()) for text in ids[:BESIDE]]
-    settings = {"seeds": seeds, "longest": longest, "device": str(torch.device(device).type)}
+    settings = {"seeds": seeds, "longest": longest, "first": first, "device": str(torch.device(device).type)}
     progress = state.State(folder, state.identity(checkpoint.provenance(), [i[0].tolist() for i in ids], settings))
     seen = replace(measured, controls={})
     try:
         texts = [i.to(device) for i in ids]
-        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, show=show)
+        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, first=first, show=show)
         seen.maps = draw_maps(model, pictured.to(device))
         seen.tokens = names[0][: seen.maps.shape[-1]]
         seen.sinks = find_sinks(model, texts[:BESIDE], names)
@@ -365,9 +371,10 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
     seeds = len(next(iter(measured.controls.values()), []))
     lead = "Every number on this page is also in report.json, which the page carries."
     if measured.trained is not None:
+        lengths = f" ({measured.lengths})" if measured.lengths else ""
         lead += (
             f" The model read {measured.trained.texts} "
-            f"{'sounds' if measured.sounds else 'texts'}. The first {measured.beside.texts} of them were also "
+            f"{'sounds' if measured.sounds else 'texts'}{lengths}. The first {measured.beside.texts} of them were also "
             f"read by its controls, {seeds} networks of each kind: random weights, "
             "random weights as large as the trained ones, and the trained weights with the entries of each matrix in "
             "random order. What the model shares with them, training did not make. "

@@ -63,6 +63,8 @@ class Measurement:
     """Why the model was not run."""
     sounds: str = ""
     """What stood in for texts, where the model reads sounds."""
+    lengths: str = ""
+    """How many texts were left out or cut."""
     not_split: str = ""
     """Why its scores were not split into parts."""
     mean_kernels: list[np.ndarray] = field(default_factory=list)
@@ -103,7 +105,8 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
     rows |= {"Norm of queries and keys": qk.query.kind} if qk else {}
     rows |= {"Soft cap": f"{first.soft_cap:g}"} if first.soft_cap else {}
     rows |= {"Sinks": "a learned score beside the keys"} if first.sinks is not None else {}
-    return rows | {f"sha256 of {name}": digest for name, digest in checkpoint.provenance()["sha256"].items()}
+    about = checkpoint.provenance()
+    return rows | {f"sha256 of {name}": digest for name, digest in (about["sha256"] | about["settings"]).items()}
 
 
 def _name_positions(layer: AttentionLayer) -> str:
@@ -216,6 +219,7 @@ def observe(
     *,
     seeds: int = SEEDS,
     longest: int = 128,
+    first: int | None = None,
     show: bool = False,
 ) -> None:
     """Run the model and its controls on texts, and fill in what was seen.
@@ -227,13 +231,13 @@ def observe(
         which the model is compared with its controls.
     seeds
         How many of each rung of the ladder.
-    longest
-        Tokens of random text, at most.
+    longest, first
+        Tokens of random text, at most, and the one that it begins with, if any.
     """
     measured.not_split = reasons_not_to_split(read)
     splits = [] if measured.not_split else make_splits(measured, model, read, texts[:FEW])
     rotaries = [(layer.positions, layer.scale) for layer in read.layers] if measured.mean_kernels else []
-    repeats = draw_repeats(texts, model.config.vocab_size, longest).to(texts[0].device) if read.causal else None
+    repeats = draw_repeats(first, model.config.vocab_size, longest).to(texts[0].device) if read.causal else None
     see = _Sight(texts[:BESIDE], (len(read.layers), read.heads), rotaries, repeats)
     bar = count_steps(len(texts), "texts", "text", show=show)
 

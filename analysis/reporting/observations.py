@@ -248,13 +248,13 @@ def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor
     sums.texts += len(texts)
 
 
-def draw_repeats(texts: Sequence[Tensor], vocabulary: int, longest: int, count: int = REPEATS) -> Int[Tensor, "n id"]:
-    """Draw random tokens, each sequence of which stands twice, behind the first token that all texts share, if any.
+def draw_repeats(first: int | None, vocabulary: int, longest: int, count: int = REPEATS) -> Int[Tensor, "n id"]:
+    """Draw random tokens, each sequence of which stands twice, behind the token that every text begins with, if any.
 
     Parameters
     ----------
-    texts
-        Ids, ``(1, position)`` each; how they begin says whether a model expects a first token.
+    first
+        What a tokenizer puts before every text (`Tokenised`).
     vocabulary
         Ids are drawn below it.
     longest
@@ -262,13 +262,11 @@ def draw_repeats(texts: Sequence[Tensor], vocabulary: int, longest: int, count: 
 
     Examples
     --------
-    >>> texts = [torch.tensor([[7, 1, 2]]), torch.tensor([[7, 3, 4]])]
-    >>> ids = draw_repeats(texts, 100, 9)
+    >>> ids = draw_repeats(7, 100, 9)
     >>> ids.shape, (ids[:, 0] == 7).all().item(), torch.equal(ids[:, 1:5], ids[:, 5:])
     (torch.Size([4, 9]), True, True)
     """
-    first = {int(ids[0, 0]) for ids in texts}
-    begin = torch.full((count, len(first) == 1 and len(texts) > 1), next(iter(first)))
+    begin = torch.full((count, first is not None), first or 0)
     period = min(PERIOD, (longest - begin.shape[1]) // 2)
     drawn = torch.randint(vocabulary, (count, period), generator=torch.Generator().manual_seed(0))
     return torch.cat([begin, drawn, drawn], 1)
@@ -307,7 +305,41 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
     return scores
 
 
-def tokenise(tokenizer, texts: Sequence[str], longest: int) -> list[Tensor]:
+@dataclass(frozen=True)
+class Tokenised:
+    """Texts as ids, ``(1, position)`` each, with how many were left out as too short or cut at ``longest`` tokens.
+
+    ``first`` is the token that the tokenizer puts before every text, if it does.
+    """
+
+    ids: list[Tensor]
+    short: int
+    cut: int
+    longest: int
+    first: int | None = None
+
+    def lengths(self) -> str:
+        """Say what was left out and cut; nothing where nothing was.
+
+        >>> Tokenised([torch.zeros(1, 9)], 3, 1, 9).lengths()
+        '3 of 4 texts have fewer than 8 tokens and were left out; 1 was cut to 9 tokens'
+        >>> Tokenised([torch.zeros(1, 9)], 0, 0, 9).lengths()
+        ''
+        """
+        said, total = [], len(self.ids) + self.short
+        if self.short:
+            one = self.short == 1
+            said.append(
+                f"{self.short:,} of {total:,} texts {'has' if one else 'have'} fewer than {gates.SHORTEST} tokens and "
+                f"{'was' if one else 'were'} left out"
+            )
+        if self.cut:
+            of = "" if said else f" of {total:,} texts"
+            said.append(f"{self.cut:,}{of} {'was' if self.cut == 1 else 'were'} cut to {self.longest:,} tokens")
+        return "; ".join(said)
+
+
+def tokenise(tokenizer, texts: Sequence[str], longest: int) -> Tokenised:
     """Turn texts into ids, cut to ``longest`` tokens; those too short for a map to be read are left out.
 
     Raises
@@ -315,8 +347,20 @@ def tokenise(tokenizer, texts: Sequence[str], longest: int) -> list[Tensor]:
     ValueError
         If none is long enough.
     """
-    ids = [tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")["input_ids"] for text in texts]
+
+    def cut_to(length: int, text: str) -> Tensor:
+        return tokenizer(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+
+    ids = [cut_to(longest, text) for text in texts]
     long_enough = [i for i in ids if i.shape[-1] >= gates.SHORTEST]
     if not long_enough:
         raise ValueError(f"none of the {len(ids)} texts has {gates.SHORTEST} tokens or more: there is no map to read")
-    return long_enough
+    full = [text for text, i in zip(texts, ids, strict=True) if i.shape[-1] == longest]
+    cut = sum(cut_to(longest + 1, text).shape[-1] > longest for text in full)
+    return Tokenised(long_enough, len(ids) - len(long_enough), cut, longest, _first_token(tokenizer))
+
+
+def _first_token(tokenizer) -> int | None:
+    """Return the token that a tokenizer puts before every text, if it does."""
+    coded = tokenizer("a", return_special_tokens_mask=True)
+    return coded["input_ids"][0] if coded["special_tokens_mask"][:1] == [1] else None

@@ -9,24 +9,20 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from analysis.core.device import versions
 from analysis.core.files import sha256, write_atomically
 from analysis.reporting.observations import Observations
 
 CODE = Path(__file__).parents[1]
-MEASURED_BY = (
-    "reporting/*.py",
-    "maps/*.py",
-    "maps/gates/*.py",
-    "representations/*.py",
-    "statistics/*.py",
-    "models/controls.py",
-)
 
 
 def identity(model: dict, texts: list[list], settings: dict) -> str:
-    """Name what is measured: the model's provenance, the tokens or sounds, the settings, and the code that measures."""
-    code = [sha256(path) for pattern in MEASURED_BY for path in sorted(CODE.glob(pattern))]
-    return hashlib.sha256(json.dumps([model, texts, settings, code]).encode()).hexdigest()
+    """Name what is measured: the model's provenance, the tokens or sounds, the settings, and all code that computes.
+
+    That is the package's and, by their versions, the libraries'.
+    """
+    code = [sha256(path) for path in sorted(CODE.rglob("*.py"))]
+    return hashlib.sha256(json.dumps([model, texts, settings, code, versions()]).encode()).hexdigest()
 
 
 class State:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from analysis.core.attention_layer import Norm
+from analysis.models.inputs import places, real_rows
 from analysis.models.reading import Model
-from analysis.surveys.layer_runs import MASKS, LayerRun, run_layers
+from analysis.surveys.layer_runs import LayerRun, run_layers
 from analysis.transformer.attention import apply_norm, attend
 
 
@@ -47,11 +48,10 @@ def agreement(
     >>> agreement(model, load(model), tiny_inputs(model)).attention < 1e-12
     True
     """
-    keep = inputs.get(MASKS.get(read.family.stack, "attention_mask"))
-    keep = None if keep is None else keep.bool()
+    keep = real_rows(read, inputs)
     attention, output, norms = [], [], [0.0]
     for layer, run in zip(read.layers, run_layers(model, read, inputs, in_double=in_double), strict=True):
-        ours = attend(run.read, layer, keep=keep)
+        ours = attend(run.read, layer, keep=keep, positions=places(read, layer.positions, inputs))
         real = torch.ones(run.read.shape[:-1], dtype=torch.bool, device=run.read.device) if keep is None else keep
         attention.append((ours.attention - run.attention).abs().transpose(-3, -2)[real].max().item())
         output.append(_relative(ours.output[real], run.written[real]))

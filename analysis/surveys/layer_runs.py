@@ -17,10 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.decomposition.terms import ScoreTerms, score_terms
+from analysis.models.inputs import places, read_inputs, real_rows
 from analysis.models.reading import Model, load
 
-MASKS = {"decoder": "decoder_attention_mask"}
-"""What a model calls the mask of a stack, where that is not ``attention_mask``."""
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -147,8 +146,10 @@ def layer_inputs(
     model
         A model of transformers in evaluation mode, of any family that `load` reads.
     inputs
-        What its tokenizer returns, with padding on either side, or ids alone, ``(batch, position)``; arrays are taken
-        as tensors.
+        What its tokenizer returns, or ids alone, ``(batch, position)``; lists and arrays are taken as tensors. Followed
+        are ids or embeddings, token types, a mask with two axes, ``position_ids``, images and sounds
+        (`models.inputs.FOLLOWED`); anything else is refused. Padding may be on either side where it is not counted as
+        positions, or ``position_ids`` leave it out.
     layer
         Counted from the end if it is negative.
     stack
@@ -164,7 +165,7 @@ def layer_inputs(
     IndexError
         If there is no such layer.
     ValueError
-        If the model is in training mode, or the layer did not run.
+        If the model is in training mode, the layer did not run, or an argument is not followed (`models.inputs`).
 
     Examples
     --------
@@ -174,7 +175,7 @@ def layer_inputs(
     >>> x.ndim, x.shape[-1] == model.config.n_embd
     (3, True)
     """
-    return _read_by(model, load(model, stack=stack), inputs, layer)
+    return _read_by(model, load(model, stack=stack), inputs, layer)[0]
 
 
 def score_parts(
@@ -187,9 +188,9 @@ def score_parts(
 ) -> ScoreTerms:
     """Run a model and take the scores of one of its attention layers apart: `score_terms` of what the layer reads.
 
-    The parts add up to the scores of the model's own queries and keys, before any soft cap and mask, and have a first
-    axis for the texts of a batch. Rows at padding count as 0. Arguments and refusals as `layer_inputs` and
-    `score_terms`.
+    The parts add up to the scores of the model's own queries and keys where its ``position_ids`` have them, before any
+    soft cap and mask, and have a first axis for the texts of a batch. Rows at padding count as 0. Arguments and
+    refusals as `layer_inputs` and `score_terms`.
 
     Examples
     --------
@@ -200,31 +201,26 @@ def score_parts(
     (1, True)
     """
     read = load(model, stack=stack)
-    x = _read_by(model, read, inputs, layer)
-    return score_terms(x, _computable(read.layers[layer]), origin)
+    x, named = _read_by(model, read, inputs, layer)
+    own = _computable(read.layers[layer])
+    return score_terms(x, own, origin, positions=places(read, own.positions, named))
 
 
-def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> Tensor:
+def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return what a layer reads, and the arguments of the model by name."""
     if model.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
-    seen, named = _Seen(), _as_arguments(inputs, next(model.parameters()).device)
+    seen, named = _Seen(), read_inputs(model, read, inputs)
     with torch.no_grad(), _watch(model, seen, paths[layer : layer + 1]):
         model(**named)
     passed = seen.into[paths[layer]]
     place = paths[:layer].count(paths[layer])  # layers may share their modules
     if len(passed) <= place:
         raise ValueError(f"layer {layer} of {type(model).__name__} did not run on these inputs")
-    x, keep = _computable(passed[place]), named.get(MASKS.get(read.family.stack, "attention_mask"))
-    return x if keep is None else x.masked_fill(keep[..., None] == 0, 0)  # which may be nan where no key was seen
-
-
-def _as_arguments(inputs: Any, device: torch.device) -> dict[str, Any]:
-    """Return the arguments of a model: by name, or ids alone; arrays become tensors on its device."""
-    named = inputs if isinstance(inputs, Mapping) else {"input_ids": inputs}
-    arrays = {name: torch.as_tensor(value) if hasattr(value, "__array__") else value for name, value in named.items()}
-    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in arrays.items()}
+    x, keep = _computable(passed[place]), real_rows(read, named)
+    return x if keep is None else x.masked_fill(~keep[..., None], 0), named  # which may be nan where no key was seen
 
 
 def _computable(value: Any) -> Any:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.axes import Attention, Projected, Residual, Scores
 from analysis.core.checks import check_products, check_tensor
-from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, Tempered
+from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, StreamPositions, Tempered
 from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import apply_norm, divide_by_size
@@ -26,6 +26,8 @@ from analysis.transformer.rotary import rotate
 
 Grouped = Float[Tensor, "*batch group position channel"]
 """Keys or values of groups of heads."""
+Places = Int[Tensor, "*#batch position"]
+"""Where rows stand: a whole number for each."""
 
 
 @checked
@@ -39,13 +41,24 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
     return einsum(x, W, "... position model, head model channel -> ... head position channel") + b[:, None]
 
 
-def queries_and_keys(x: Residual, layer: AttentionLayer) -> tuple[Projected, Grouped]:
+def check_places(positions: Places | None, layer: AttentionLayer) -> None:
+    """Refuse positions for a layer that counts the distance of rows by itself."""
+    if positions is not None and not isinstance(layer.positions, Rotary | Alibi | StreamPositions):
+        raise ValueError(
+            "positions are followed where they turn queries and keys, or with ALiBi; this layer has "
+            f"{layer.positions.kind}: leave them out"
+        )
+
+
+def queries_and_keys(x: Residual, layer: AttentionLayer, positions: Places | None = None) -> tuple[Projected, Grouped]:
     """Return queries and keys as they meet: normalised and turned where the family does so, keys still in groups."""
     queries, keys = project(x, layer.W_Q, layer.b_Q), project(x, layer.W_K, layer.b_K)
-    return arrange(queries, layer, "query"), arrange(keys, layer, "key")
+    return arrange(queries, layer, "query", positions=positions), arrange(keys, layer, "key", positions=positions)
 
 
-def arrange(rows: Projected, layer: AttentionLayer, side: str, by: Projected | None = None) -> Projected:
+def arrange(
+    rows: Projected, layer: AttentionLayer, side: str, by: Projected | None = None, positions: Places | None = None
+) -> Projected:
     """Normalise and turn projected rows as the family does before they meet.
 
     Parameters
@@ -55,14 +68,17 @@ def arrange(rows: Projected, layer: AttentionLayer, side: str, by: Projected | N
     by
         The whole queries or keys of which ``rows`` are a part: the part is divided by the whole's norm, and gets
         nothing of a norm's bias. Parts so arranged add up to the whole but for that bias.
+    positions
+        Where the rows stand, if it is not 0, 1, 2, ...
     """
     pair, rotary = layer.qk_norm, layer.positions if isinstance(layer.positions, Rotary) else None
+    at = None if positions is None else positions.to(rows).unsqueeze(-2)  # for all heads
     if pair and not pair.after_rotation:
         rows = _normalise(rows, getattr(pair, side), pair, by)
     if rotary:
-        rows = rotate(rows, rotary)
+        rows = rotate(rows, rotary, at)
     if pair and pair.after_rotation:
-        by = rotate(by, rotary) if rotary and by is not None else by
+        by = rotate(by, rotary, at) if rotary and by is not None else by
         rows = _normalise(rows, getattr(pair, side), pair, by)
     if side == "query" and isinstance(layer.positions, Tempered):
         rows = rows * temperatures(layer.positions, rows.shape[-2]).to(rows)[:, None]
@@ -90,16 +106,18 @@ def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:
 
 
 def added_by_positions(
-    queries: Projected, keys: Grouped, layer: AttentionLayer
+    queries: Projected, keys: Grouped, layer: AttentionLayer, at: Places | None = None
 ) -> Float[Tensor, "*any head query key"] | None:
     """Return what positions add to the scores beside turning queries and keys; ``None`` where that is nothing."""
     positions, n = layer.positions, queries.shape[-2]
     if isinstance(positions, Alibi):
-        place = torch.arange(n, device=queries.device)
-        return -alibi_slopes(positions).to(queries)[:, None, None] * (place[:, None] - place)
+        place = torch.arange(n, device=queries.device) if at is None else at.unsqueeze(-2)  # for all heads
+        return -alibi_slopes(positions).to(queries)[:, None, None] * (place[..., :, None] - place[..., None, :])
     if isinstance(positions, RelativeBuckets):
         return bucket_scores(positions, n, n)
     if isinstance(positions, ScoreTable):
+        if (size := positions.table.shape[-1]) != n:
+            raise ValueError(f"x must have {size} positions, for which the layer has a table, got {n}")
         return positions.table
     if isinstance(positions, Disentangled):
         return layer.scale * disentangled_scores(queries, layer.per_head(keys, -3), positions)
@@ -107,18 +125,21 @@ def added_by_positions(
 
 
 @checked
-def compute_scores(x: Residual, layer: AttentionLayer) -> Scores:
+def compute_scores(x: Residual, layer: AttentionLayer, positions: Places | None = None) -> Scores:
     """Return the scores of each head before any soft cap and mask; in a plain layer ``q k^T / sqrt(channel)``.
 
     Parameters
     ----------
     x
         What the attention reads: after the norm, where the family has one before it.
+    positions
+        Where the rows stand, if it is not 0, 1, 2, ...; of a layer with rotary positions or ALiBi.
 
     Raises
     ------
     TypeError, ValueError
-        If ``x`` has another width or dtype than the layer, or no position, or is so large that a score is not finite.
+        If ``x`` has another width or dtype than the layer, or no position, or is so large that a score is not finite;
+        or if there are ``positions`` and the layer counts distances by itself.
 
     Examples
     --------
@@ -128,8 +149,9 @@ def compute_scores(x: Residual, layer: AttentionLayer) -> Scores:
     tensor([[[11., 22.],
              [12., 24.]]])
     """
-    queries, keys = queries_and_keys(x, layer)
-    scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer)
+    check_places(positions, layer)
+    queries, keys = queries_and_keys(x, layer, positions)
+    scores, added = meet(queries, keys, layer), added_by_positions(queries, keys, layer, positions)
     return scores if added is None else scores + added
 
 
@@ -211,7 +233,13 @@ class Attended:
 
 
 @checked
-def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch position"] | None = None) -> Attended:
+def attend(
+    x: Residual,
+    layer: AttentionLayer,
+    *,
+    keep: Bool[Tensor, "*batch position"] | None = None,
+    positions: Places | None = None,
+) -> Attended:
     r"""Run one attention layer of any family and keep what it computed on the way.
 
     .. math::  y_i = \sum_h \sum_j \alpha_{hij}\, v_h(x_j)\, W^O_h + b^O
@@ -227,6 +255,8 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     keep
         ``False`` where a position is padding; default: none is. Its row is not read, whatever it holds. A query that
         sees no key has a row of nan, and what comes out at padded queries means nothing.
+    positions
+        As `compute_scores` takes them; which keys a query sees is counted in rows, whatever they are.
 
     Returns
     -------
@@ -257,7 +287,7 @@ def attend(x: Residual, layer: AttentionLayer, *, keep: Bool[Tensor, "*batch pos
     """
     if keep is not None:
         x = x.masked_fill(~keep[..., None], 0)  # a weight of 0 does not hide a nan
-    scores = compute_scores(x, layer)
+    scores = compute_scores(x, layer, positions)
     if layer.soft_cap is not None:
         scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
     scores = hide_keys(scores, layer.mask, keep)

@@ -144,6 +144,7 @@ def _log_bucket(distance: Int[Tensor, "query key"], buckets: int, longest: int) 
     """Return DeBERTa's signed bucket: distances up to half the buckets one each, then growing."""
     middle = buckets // 2
     away = torch.where((distance < middle) & (distance > -middle), middle - 1, distance.abs())
-    growth = torch.log(away / middle) / math.log((longest - 1) / middle) * (middle - 1)
+    most = torch.log(torch.tensor((longest - 1) / middle))  # in float32, as the models do it: else one bucket more
+    growth = torch.log(away / middle) / most.to(away.device) * (middle - 1)
     far = (torch.ceil(growth) + middle) * distance.sign()
     return torch.where(away <= middle, distance, far.to(distance.dtype))

@@ -14,7 +14,9 @@ from analysis.core.signatures import checked
 
 @checked(mixed=True)
 def rotate(
-    rows: Float[Tensor, "*any position channel"], rotary: Rotary, positions: Float[Tensor, " position"] | None = None
+    rows: Float[Tensor, "*any position channel"],
+    rotary: Rotary,
+    positions: Float[Tensor, "*#any position"] | None = None,
 ) -> Float[Tensor, "*any position channel"]:
     r"""Turn queries or keys as their positions have it: the pair ``a + ib`` is multiplied by :math:`e^{it\theta}`.
 
@@ -47,7 +49,7 @@ def rotate(
         raise ValueError(f"rows must be (..., position, {rotary.channel}) to fit the rotation, got {tuple(rows.shape)}")
     if positions is None:
         positions = torch.arange(rows.shape[-2], device=rows.device)
-    angle = positions.to(rows)[:, None] * rotary.frequencies.to(rows)
+    angle = positions.to(rows)[..., None] * rotary.frequencies.to(rows)
     cos, sin = angle.cos() * rotary.attention_factor, angle.sin() * rotary.attention_factor
     turned, rest = rows[..., : rotary.coordinates], rows[..., rotary.coordinates :]
     if rotary.pairing == "halves":
@@ -56,4 +58,4 @@ def rotate(
     else:
         a, b = turned[..., ::2], turned[..., 1::2]
         pair = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
-    return torch.cat([pair, rest], -1)
+    return torch.cat([pair, rest.expand(*pair.shape[:-1], -1)], -1)

@@ -277,8 +277,9 @@ def check_provenance(experiment: Experiment, record: Record) -> None:
     if [*models] != [*experiment.models]:
         wrong.append(f"models {[*models]}, stated {[*experiment.models]}")
     for name in set(models) & set(experiment.models):
-        digests, theirs = _digests_of(name), set(models[name].get("sha256", {}).values())
-        if digests and not (theirs and theirs <= digests):
+        digests, weights = _digests_of(name), models[name].get("sha256", {})
+        theirs = {*weights.values(), *({} if _pinned(name) else models[name].get("settings", {})).values()}
+        if digests and not (weights and theirs <= digests):
             wrong.append(f"of model {name} the sha256 {sorted(theirs)}, its files have {sorted(digests)}")
         licence = models[name].get("licence")
         if name in checkpoints.KNOWN and licence != checkpoints.KNOWN[name].licence:
@@ -289,9 +290,14 @@ def check_provenance(experiment: Experiment, record: Record) -> None:
 
 def _digests_of(name: str) -> set[str]:
     """Return the sha256 that a model's files may have: those pinned, else those of the files found here."""
-    if name in checkpoints.KNOWN and (pinned := checkpoints.KNOWN[name].sha256):
-        return set(pinned)
-    return set(checkpoints.find(name).provenance()["sha256"].values()) if _has_model(name) else set()
+    if pinned := _pinned(name):
+        return pinned
+    about = checkpoints.find(name).provenance() if _has_model(name) else {}
+    return {digest for kind in ("sha256", "settings") for digest in about.get(kind, {}).values()}
+
+
+def _pinned(name: str) -> set[str]:
+    return set(checkpoints.KNOWN[name].sha256) if name in checkpoints.KNOWN else set()
 
 
 def compare(result: Result, record: Record) -> None:

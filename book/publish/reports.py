@@ -19,7 +19,8 @@ def digest(name: str) -> str:
     """Name what a report is made of: the library's code, and the model's files."""
     library = execution.ROOT / "analysis"
     sources = sorted(path for pattern in ("*.py", "*.html", "*.mplstyle") for path in library.rglob(pattern))
-    total = hashlib.sha256(repr((checkpoints.find(name).provenance()["sha256"], TEXTS, BOOK)).encode())
+    about = checkpoints.find(name).provenance()
+    total = hashlib.sha256(repr((about["sha256"], about["settings"], TEXTS, BOOK)).encode())
     for path in sources:
         total.update(path.read_bytes())
     return total.hexdigest()

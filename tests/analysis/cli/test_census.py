@@ -94,6 +94,26 @@ def test_two_processes_write_the_table_of_one(model):
     assert "torchrun --nproc-per-node 2" in read("2/census-tiny.json")["provenance"]["command"]
 
 
+def test_an_interrupted_census_does_not_go_on_under_another_configuration(model, monkeypatch):
+    add, added = head_table.add_batch, []
+
+    def stops(*of):
+        if len(added) == 1:
+            added.append("interrupted")
+            raise KeyboardInterrupt
+        added.append("text")
+        add(*of)
+
+    monkeypatch.setattr(head_table, "add_batch", stops)
+    monkeypatch.setattr(head_table, "SECONDS", -1.0)
+    assert take("--batch", "1") == 130
+    settings = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(settings | {"layer_norm_eps": 0.5}))
+    assert take("--batch", "1") == take("--batch", "1", "--folder", "whole") == 0
+    assert added == ["text", "interrupted", *["text"] * 4], "began anew"
+    assert Path("runs/census-tiny/census-tiny.csv").read_text() == Path("whole/census-tiny.csv").read_text()
+
+
 def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     Path("site").mkdir()
     Path("site", "census-tiny.json").write_text("{}")
@@ -107,6 +127,16 @@ def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     assert sorted(path.name for path in Path("shared").iterdir()) == sorted(
         [MARK, WRITTEN, *(f"census-tiny{of}.{kind}" for of in ("", "-control-0") for kind in ("json", "csv"))]
     )
+
+
+def test_what_was_left_out_or_cut_is_said_and_recorded(model, capsys):
+    Path("texts.txt").write_text(f"Short.\n\n{WORDS}")
+    assert take("--longest", "9") == 0
+    said, due = capsys.readouterr(), "1 of 3 texts has fewer than 8 tokens and was left out; 2 were cut to 9 tokens\n"
+    assert due in said.err
+    assert due in said.out
+    about = json.loads(Path("runs/census-tiny/census-tiny.json").read_text())
+    assert (about["texts"], about["short"], about["cut"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from analysis.cli.report import check_address
     [
         ("--seeds", "0", "--seeds must be 1 to 100, got 0"),
         ("--seeds", "9" * 30, "--seeds must be 1 to 100, got 9"),
+        ("--longest", "0", "--longest must be 8 to 1000000, got 0"),
         ("--longest", "9" * 30, "--longest must be 8 to 1000000, got 9"),
         ("--book", "javascript:alert(1)", "--book must be a path, or an address with http, https or file"),
         ("--book", "java\nscript:alert(1)", "--book must be"),

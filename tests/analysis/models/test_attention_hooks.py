@@ -233,6 +233,23 @@ def test_a_caller_s_own_mask_is_refused_or_honoured():
     assert not torch.allclose(model(IDS).last_hidden_state, due, atol=1e-2)
 
 
+def test_a_cache_is_refused_and_positions_are_the_model_s():
+    torch.manual_seed(0)
+    settings = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 1, "intermediate_size": 32}
+    config = transformers.LlamaConfig(**settings, num_attention_heads=4, num_key_value_heads=2)
+    model = transformers.LlamaModel(config).eval().requires_grad_(False)
+    positions = torch.tensor([[0, 1, 2, 9, 10, 40]])
+    attend, ids = streaming.visit_maps(lambda layer, maps: seen.append(maps)), IDS[:1, :6]
+    model.set_attn_implementation("eager")
+    due, seen = model(ids, position_ids=positions, output_attentions=True).attentions[0], []
+    cache = model(ids, use_cache=True).past_key_values
+    with attention_hooks.with_attention(model, attend):
+        model(ids, position_ids=positions)
+        with pytest.raises(ValueError, match=r"7 keys for 1 queries: of a cache .* give the whole text at once"):
+            model(ids[:, :1], past_key_values=cache)
+    torch.testing.assert_close(seen[0], due, rtol=0, atol=1e-6)
+
+
 def test_attention_that_adds_to_its_scores_is_refused():
     module = torch.nn.Identity()
     module.layer_idx = 0

@@ -1,5 +1,9 @@
 """Finding models: the order of the sources, and the refusals."""
 
+import json
+import shutil
+import subprocess
+
 import pytest
 
 from analysis.core.files import sha256
@@ -71,6 +75,56 @@ def test_models_folder_and_its_pinned_sha256(tmp_path, monkeypatch):
         find("gpt2", sources=["models"])
     write_model(tmp_path / "other")
     assert find(str(tmp_path / "other"), sources=["models"]).source == "folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("minilm", {"num_attention_heads": 6}),
+        ("minilm", {"layer_norm_eps": 10.0}),
+        ("minilm", {"is_decoder": True}),
+        ("gpt2-first-layer", {"scale_attn_by_inverse_layer_idx": True}),
+        ("gpt2-first-layer", {"activation_function": "relu"}),
+    ],
+)
+def test_a_known_model_has_the_settings_that_its_shapes_do_not_show(tmp_path, monkeypatch, name, changed):
+    folder = tmp_path / name
+    shutil.copytree(find(name).folder, folder, ignore=shutil.ignore_patterns("SHA256SUMS"))
+    monkeypatch.setenv("ANALYSIS_MODELS", str(tmp_path))
+    assert find(name).source == "models"
+    path = folder / "config.json"
+    path.chmod(0o644)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    ((key, value),) = changed.items()
+    with pytest.raises(Tampered, match=rf"has {key} = {value!r}, and {name} is known to have .*: fetch it again, or"):
+        find(name)
+    assert find("it", folder=folder).source == "folder"  # under its own name
+
+
+def test_a_checkout_with_other_line_ends_has_the_same_files(tmp_path):
+    root = checkpoints.BUNDLED.parents[1]
+    if not (root / ".git").exists():
+        pytest.skip("no checkout of git")
+    clone = ["git", "-c", "core.autocrlf=true", "clone", "-q", "--depth", "1", f"file://{root}", str(tmp_path / "crlf")]
+    subprocess.run(clone, check=True)
+    kept = [path for path in checkpoints.BUNDLED.rglob("*") if path.is_file()]
+    assert kept
+    for path in kept:
+        copy = tmp_path / "crlf" / path.relative_to(root)
+        assert not copy.exists() or sha256(copy) == sha256(path), path  # new here, and in no commit yet
+
+
+def test_provenance_covers_all_that_says_what_is_computed_and_of_which_tokens(tmp_path):
+    folder = write_model(tmp_path / "model")
+    names = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt", "spiece.model", "source.spm")
+    for name in ("config.json", *names):
+        before = find(str(folder)).provenance()
+        with (folder / name).open("a") as file:
+            file.write(" ")
+        assert find(str(folder)).provenance()["settings"] != before["settings"]
+    (folder / "notes.txt").write_text("notes")
+    about = find(str(folder)).provenance()
+    assert (set(about["settings"]), list(about["sha256"])) == ({"config.json", *names}, ["model.safetensors"])
 
 
 def test_order_can_be_changed(tmp_path, monkeypatch):

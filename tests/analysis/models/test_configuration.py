@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from analysis.models import extraction, memory, pretrained
-from analysis.models.checkpoints import find
+from analysis.models.checkpoints import NotFound, find
 from analysis.models.families import expected
 from analysis.models.reading import load
 from analysis.transformer.attention import attend
@@ -112,8 +112,31 @@ def test_a_folder_does_not_choose_the_attention(tmp_path, monkeypatch, key, seed
 def test_an_adapter_is_refused(tmp_path):
     folder = write_model(tmp_path / "tiny")
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "evil/model"}')
-    with pytest.raises(ValueError, match="adapter of another model"):
+    said = r"adapter of another model .*merge the two first and save them, peft\.AutoPeftModel.*save_pretrained"
+    with pytest.raises(ValueError, match=said):
         pretrained.load(find("tiny", folder=folder))
+    (folder / "config.json").unlink()
+    with pytest.raises(NotFound, match=said):
+        find("tiny", folder=folder)
+
+
+def test_an_adapter_in_memory_is_refused_with_how_to_merge_it(tmp_path):
+    model = pretrained.load(find("tiny", folder=write_model(tmp_path / "tiny")))
+    load(model)
+    attention = model.h[0].attn
+    attention.c_attn = torch.nn.ModuleDict({"base_layer": attention.c_attn, "lora_A": torch.nn.Linear(12, 2)})
+    with pytest.raises(ValueError, match=r"h\.0\.attn\.c_attn\.base_layer.*model = model\.merge_and_unload\(\)"):
+        load(model)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "source.spm"])
+def test_a_tokenizer_of_sentencepiece_alone_is_named(tmp_path, name):
+    folder = write_model(tmp_path / "tiny")
+    (folder / name).write_bytes(b"x")
+    with pytest.raises(
+        NotFound, match=rf"has only {name} .* AutoTokenizer\.from_pretrained\(FOLDER\)\.save_pretrained"
+    ):
+        pretrained.tokenizer(find("tiny", folder=folder))
 
 
 @pytest.mark.parametrize(

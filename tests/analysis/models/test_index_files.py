@@ -39,6 +39,14 @@ def test_a_model_in_two_files_is_read(shards, tmp_path):
     assert pretrained.load(load(folder).checkpoint).config.n_layer == 2
 
 
+def test_a_file_that_did_not_arrive_is_said_to_be_missing(shards):
+    folder, _, write = shards
+    name = write({})
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"'model-00002-of-00002\.safetensors'.*; this one is missing: fetch it again"):
+        load(name)
+
+
 @pytest.mark.parametrize("read", [load, lambda name: pretrained.load(load(name).checkpoint)])
 @pytest.mark.parametrize(
     "file",

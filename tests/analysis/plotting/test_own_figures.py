@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pytest
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -97,6 +98,39 @@ def test_it_draws_into_the_panels_that_are_given_and_changes_no_setting(case):
     assert new is not own
     assert len(new.axes) >= case.count
     assert dict(matplotlib.rcParams) == before
+
+
+def as_tensors(value):
+    """Return arrays of numbers as a model leaves them: in bfloat16, with a gradient."""
+    if isinstance(value, np.ndarray):
+        tensor = torch.tensor(value)
+        return tensor.bfloat16().requires_grad_() if tensor.is_floating_point() else tensor
+    if isinstance(value, dict):
+        return {key: as_tensors(part) for key, part in value.items()}
+    return type(value)(as_tensors(part) for part in value) if type(value) in (list, tuple) else value
+
+
+@each
+def test_numbers_are_drawn_as_a_model_leaves_them(case):
+    own, due = (case.draw(*given, **case.options) for given in (as_tensors(case.arguments), case.arguments))
+    for panel, other in zip(own.axes, due.axes, strict=True):
+        for mark, right in zip((*panel.lines, *panel.collections), (*other.lines, *other.collections), strict=True):
+            found = [part.get_ydata() if hasattr(part, "get_ydata") else part.get_array() for part in (mark, right)]
+            if found[1] is not None:
+                np.testing.assert_allclose(*found, rtol=1e-2)
+
+
+@each
+def test_a_reader_s_setting_of_tex_stops_no_figure(case):
+    with matplotlib.rc_context({"text.usetex": True}):
+        case.draw(*case.arguments, **case.options).savefig(io.BytesIO(), format="png")
+
+
+@pytest.mark.parametrize("token", ["$$", "$_$", "a$b^$", "$"])
+def test_tokens_are_no_formulas(token):
+    heat_maps.draw_maps({"a": MAP}, [token, "x"]).savefig(io.BytesIO(), format="png")
+    readings = [MAP], [CELLS], ["a"], ["directional", "open"], [token, "x"]
+    attention_maps.draw_readings(*readings).savefig(io.BytesIO(), format="png")
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.count > 1], ids=lambda case: case.draw.__name__)

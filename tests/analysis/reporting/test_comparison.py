@@ -151,7 +151,7 @@ def test_positions_out_of_order_prefer_no_half():
 
 def test_repeats_are_scored_on_the_second_reading():
     model = make_random("GPT2Config", n_embd=32, n_layer=2, n_head=4).eval()
-    ids = draw_repeats([torch.tensor([[5, 6]]), torch.tensor([[5, 7]])], 2048, 21)
+    ids = draw_repeats(5, 2048, 21)
     assert ids.shape == (4, 21)
     scores = read_repeats(model, ids, (2, 4))
     assert scores.shape == (2, 4, 3)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from transformers import T5Config, T5EncoderModel
 
 from analysis import census, load
@@ -99,7 +100,7 @@ def test_an_input_is_as_long_as_a_model_has_positions_if_it_says_so(most, due):
 
 def prepare():
     model, words = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
-    return model, load(model), tokenise(words, LONGER, 64)
+    return model, load(model), tokenise(words, LONGER, 64).ids
 
 
 def test_an_interrupted_census_goes_on_where_it_was(tmp_path):
@@ -147,3 +148,24 @@ def test_forms_of_a_table_by_hand():
     assert "1 text, " in repr(head_table.HeadTable(table.columns, 1, 5))
     nothing = head_table.HeadTable({"sink": np.array([[np.nan, 0.5]])}, 1, 5)
     assert json.loads(nothing.to_json())["heads"][0]["sink"] is None
+
+
+def test_texts_that_are_too_short_or_long_are_said():
+    short = census("gpt2-mini", ["Two.", *LONGER, "Three."], longest=16)
+    assert (short.texts, short.short, short.cut) == (len(LONGER), 2, 4)
+    said = f"2 of {len(LONGER) + 2} texts have fewer than 8 tokens and were left out; 4 were cut to 16 tokens"
+    assert repr(short).splitlines()[1] == short.lengths == said
+    about = json.loads(short.to_json())
+    assert (about["short"], about["cut"]) == (2, 4)
+    assert not census("gpt2-mini", "one two three four five six seven eight nine ten").lengths
+
+
+def test_random_tokens_begin_as_the_tokenizer_begins_every_text(monkeypatch):
+    words, model = pretrained.tokenizer(find("gpt2-mini")), pretrained.load(find("gpt2-mini"))
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $0", special_tokens=[("<s>", 7)])
+    drawn, draw = [], head_table.draw_repeats
+    monkeypatch.setattr(head_table, "draw_repeats", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    for given in (LONGER[:1], LONGER):
+        census(model, given, tokenizer=words)
+    assert (drawn[0][:, 0] == 7).all()
+    assert drawn[0].equal(drawn[1])

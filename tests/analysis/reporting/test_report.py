@@ -152,7 +152,7 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input(tmp_path, texts
     attention = model.layers[1].self_attn
     attention.register_forward_pre_hook(lambda _, args, named: seen.append(named["hidden_states"][0]), with_kwargs=True)
     with torch.no_grad():
-        for ids in making.tokenise(tokenizer, TEXTS.split("\n\n"), 64):
+        for ids in making.tokenise(tokenizer, TEXTS.split("\n\n"), 64).ids:
             model(ids)
         mean = torch.cat(seen).mean(0)
         query, key = attention.q_proj(mean).view(1, 4, 1, 8), attention.k_proj(mean).view(1, 2, 1, 8)

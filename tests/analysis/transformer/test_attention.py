@@ -50,6 +50,37 @@ def test_equals_torch_multihead_attention(causal):
     torch.testing.assert_close(ours.attention, attention, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("positions", [Rotary(torch.tensor([0.7, 0.1]).double(), 4), Alibi(3)])
+def test_rows_stand_where_positions_say(positions):
+    """Rows that are left out of a text keep their distances, and each text of a batch has positions of its own."""
+    layer = replace(random_layer(), positions=positions, qk_norm=None)
+    x = torch.randn(9, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    whole, at = compute_scores(x, layer), torch.tensor([[1, 2, 6, 8], [0, 3, 4, 5]])
+    due = torch.stack([whole[:, rows][:, :, rows] for rows in at])
+    some = torch.stack([x[rows] for rows in at])
+    assert (compute_scores(some, layer) - due).abs().max() > 0.1
+    for found in (compute_scores(some, layer, at), attend(some, layer, positions=at).scores):
+        torch.testing.assert_close(found, due, rtol=0, atol=1e-12)
+    terms = score_terms(some, layer, origin=x[0], positions=at)
+    torch.testing.assert_close(terms.total(), due, rtol=0, atol=1e-11)
+
+
+def test_positions_are_refused_where_the_layer_counts_by_itself():
+    layer = replace(random_layer(), positions=Tempered(2.0, 1.0))
+    x = torch.randn(4, 12, dtype=torch.float64)
+    for call in (compute_scores, attend, score_terms):
+        with pytest.raises(ValueError, match="this layer has temperature: leave them out"):
+            call(x, layer, positions=torch.arange(4))
+
+
+def test_a_table_of_positions_is_for_inputs_of_one_size():
+    layer = replace(random_layer(), positions=ScoreTable(torch.zeros(3, 5, 5, dtype=torch.float64)))
+    attend(torch.ones(5, 12, dtype=torch.float64), layer)
+    for call in (attend, compute_scores, score_terms):
+        with pytest.raises(ValueError, match="x must have 5 positions, for which the layer has a table, got 4"):
+            call(torch.ones(4, 12, dtype=torch.float64), layer)
+
+
 def test_refuses_what_does_not_fit():
     layer = random_layer()
     with pytest.raises(ValueError, match="x must be"):

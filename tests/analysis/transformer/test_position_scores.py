@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from transformers.models.deberta_v2 import modeling_deberta_v2
 
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Tempered
 from analysis.transformer.position_scores import (
+    _log_bucket,
     alibi_slopes,
     bucket_scores,
     disentangled_scores,
@@ -55,6 +57,15 @@ def bucketed(distance, buckets, longest):
         return distance
     steps = math.ceil(math.log(abs(distance) / middle) / math.log((longest - 1) / middle) * (middle - 1))
     return math.copysign(middle + steps, distance)
+
+
+def test_buckets_of_all_sizes_are_the_library_s():
+    for buckets in range(4, 200, 2):
+        for longest in {buckets - 1, buckets, buckets + 1, 2 * buckets, 128, 512, 513}:
+            if longest - 1 > buckets // 2:
+                distance = torch.arange(1 - longest, longest)
+                due = modeling_deberta_v2.make_log_bucket_position(distance, buckets, longest)
+                assert _log_bucket(distance[None], buckets, longest)[0].equal(due.long()), (buckets, longest)
 
 
 @pytest.mark.parametrize("parts", ["both", "keys", "queries"])

@@ -284,6 +284,7 @@ def test_a_resealed_record_says_of_its_inputs_what_its_experiment_and_their_file
         (lambda body: body.update(summary="something larger"), "summary 'something larger', stated 'a toy'"),
         (lambda body: body["provenance"]["models"][0].update(licence="GPL"), "gpt2-mini the licence 'GPL'"),
         (lambda body: body["provenance"]["models"][0].pop("licence"), "gpt2-mini the licence None"),
+        (lambda body: body["provenance"]["models"][0]["settings"].update({"config.json": "0"}), "gpt2-mini the sha256"),
     ],
 )
 def test_a_resealed_record_has_the_summary_and_the_licences_that_are_stated(tmp_path, change, message):
