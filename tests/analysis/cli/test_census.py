@@ -8,6 +8,7 @@ import pytest
 import analysis
 from analysis.__main__ import main
 from analysis.core.files import MARK, WRITTEN, claim_folder
+from analysis.reporting import head_table
 from tests.analysis import tiny
 from tests.analysis.processes import run_together
 
