@@ -40,10 +40,10 @@ def new(paper: str, folder: Path, notebook: bool = False) -> list[Path]:
 def as_notebook(script: str) -> str:
     """Make a notebook of a script whose cells begin with ``# %%``; the docstring before them becomes text."""
     text, *codes = re.split(r"^# %%.*\n", script, flags=re.MULTILINE)
-    cells = [{"cell_type": "markdown", "metadata": {}, "source": text.strip().strip('"')}]
-    empty = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
-    cells += [{**empty, "source": code.strip()} for code in codes]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    code = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    first = {"cell_type": "markdown", "metadata": {}, "source": text.strip().strip('"')}
+    cells = [first, *({**code, "source": each.strip()} for each in codes)]
     whole = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
@@ -54,16 +54,13 @@ def check(folders: list[Path], out: Path | None = None) -> int:
     if not found:
         raise FileNotFoundError(f"no {ledger.NAME} with a judge*.py or judge*.ipynb in {', '.join(map(str, folders))}")
     done = []
-    for folder in found:
-        one = runs.run(folder)
+    for one in map(runs.run, found):
         done.append(one)
         print(one.title)
         for claim in one.claims:
             verdict = one.verdicts.get(claim.id)
             print(f"  {claim.id:6} {verdict.outcome:20} {verdict.evidence}" if verdict else f"  {claim.id:6} open")
-        for problem in one.problems.values():
-            print(f"  PROBLEM {problem}")
-        print(f"  {one.counted}")
+        print(*(f"  PROBLEM {problem}" for problem in one.problems.values()), f"  {one.counted}", sep="\n")
         if out:
             pages.write(one, out if len(found) == 1 else out / one.folder.name)
     if len(done) > 1:

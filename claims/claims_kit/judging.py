@@ -52,15 +52,15 @@ def judge(
     known = ledger.find(ledger.load(file)[1], claim, outcome)
     where = f"{place.name}:{when.__code__.co_firstlineno}"
     verdict = Verdict(claim, outcome, evidence, more, source(when, turned_by), where)
+    row = asdict(verdict)
     try:
         tried(f"{claim}: {outcome!r}", when, turned_by)
     except AssertionError as error:
         if collected is None:
             raise
-        collected.append({**asdict(verdict), "error": str(error)})
-        return
+        row["error"] = str(error)
     if collected is not None:
-        collected.append(asdict(verdict))
+        collected.append(row)
     elif (ipython := sys.modules.get("IPython")) and ipython.get_ipython():
         ipython.display.display(bundle(verdict, explain(known, verdict)), raw=True)
     else:

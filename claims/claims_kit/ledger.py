@@ -77,11 +77,6 @@ class Verdict:
     where: str = ""
 
     @property
-    def rests_on(self) -> str:
-        """Return the condition alone, as the code writes it."""
-        return "\n".join(line for line in self.condition.splitlines() if not line.startswith(TURNED))
-
-    @property
     def counterfeits(self) -> list[str]:
         """Return the forged measurements that the condition refused.
 
@@ -90,8 +85,7 @@ class Verdict:
         >>> Verdict("C-1", "reproduced", "It is small.", condition="gap < 1\\n# turned by gap = 2").counterfeits
         ['gap = 2']
         """
-        lines = self.condition.splitlines()
-        return [line.removeprefix(TURNED) for line in lines if line.startswith(TURNED)]
+        return [line.removeprefix(TURNED) for line in self.condition.splitlines() if line.startswith(TURNED)]
 
 
 def load(path: Path, make: type[Claim] = Claim) -> tuple[dict, tuple[Claim, ...]]:
@@ -107,7 +101,7 @@ def load(path: Path, make: type[Claim] = Claim) -> tuple[dict, tuple[Claim, ...]
     try:
         body = yaml.safe_load(path.read_text(encoding="utf-8"))
         paper, rows = (body.get("paper") or {}, body["claims"]) if isinstance(body, dict) else ({}, body)
-        claims = tuple(make(**row) for row in rows)
+        paper, claims = {key: str(said) for key, said in paper.items() if said}, tuple(make(**row) for row in rows)
     except (OSError, AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadLedger(f"{path} cannot be read as a list of claims: {error}") from None
     if strange := [c.id for c in claims if not all(isinstance(said, str) for said in asdict(c).values())]:
@@ -166,9 +160,8 @@ def counted(counts: Mapping[str, int]) -> str:
     >>> counted({"reproduced": 2, "corrected": 1, "conditional": 0})
     '3 claims: 2 reproduced, 1 corrected'
     """
-    total = sum(counts.values())
-    each = ", ".join(f"{n} {outcome}" for outcome, n in counts.items() if n)
-    return f"{total} claim{'s' * (total != 1)}: {each or 'none judged'}"
+    total, each = sum(counts.values()), (f"{n} {outcome}" for outcome, n in counts.items() if n)
+    return f"{total} claim{'s' * (total != 1)}: {', '.join(each)}"
 
 
 def row(claim: Claim, verdict: Verdict | None, where: str | None = None) -> dict:
@@ -180,7 +173,7 @@ def row(claim: Claim, verdict: Verdict | None, where: str | None = None) -> dict
         "outcome": verdict and verdict.outcome,
         "evidence": verdict and verdict.evidence,
         "more": verdict and verdict.more,
-        "condition": verdict and verdict.rests_on,
+        "condition": verdict and verdict.condition.partition(f"\n{TURNED}")[0],
         "counterfeits": verdict.counterfeits if verdict else [],
         "cell": where or (verdict and verdict.where),
     }

@@ -18,8 +18,7 @@ PARTS = {
     "easy": "What was easy",
     "hard": "What was difficult",
     "authors": "Communication with the authors",
-}
-"""The parts of a report of a reproducibility challenge, by what the ledger calls them under ``paper``."""
+}  # the parts of a report of a reproducibility challenge, by what the ledger calls them under `paper`
 
 
 def table(claims: Iterable[Claim], verdicts: Mapping[str, Verdict]) -> str:
@@ -56,7 +55,7 @@ def page(run: Run) -> str:
     return Template(resources.files("claims_kit").joinpath("page.html").read_text(encoding="utf-8")).substitute(
         title=title,
         named=f'<a href="{link}">{title}</a>' if link.startswith("https://") else title,
-        by=escape(run.by),
+        by=escape(run.paper.get("by", "")),
         counted=run.counted,
         tables="\n".join(tables),
         about="".join(f"<h2>{name}</h2>\n<p>{escape(said)}</p>\n" for name, said in about.items()),
@@ -67,7 +66,7 @@ def page(run: Run) -> str:
 
 def report(run: Run) -> dict[str, str]:
     """Return what the ledger says of the paper, by the parts of a report."""
-    return {name: str(run.paper[key]).strip() for key, name in PARTS.items() if run.paper.get(key)}
+    return {name: run.paper[key].strip() for key, name in PARTS.items() if run.paper.get(key)}
 
 
 def summary(run: Run) -> str:
@@ -81,7 +80,8 @@ def summary(run: Run) -> str:
     said = report(run)
     said[PARTS["results"]] = "\n\n".join(filter(None, [f"{run.counted}.", said.get(PARTS["results"]), rows]))
     parts = (f"## {name}\n\n{said[name]}\n" for name in PARTS.values() if name in said)
-    return "\n".join([f"# {run.title}: reproducibility summary\n", *([f"{run.by}\n"] if run.by else []), *parts])
+    by = [f"{run.paper['by']}\n"] if run.paper.get("by") else []
+    return "\n".join([f"# {run.title}: reproducibility summary\n", *by, *parts])
 
 
 def badge(run: Run) -> str:
@@ -99,17 +99,13 @@ def badge(run: Run) -> str:
     )
 
 
-def data(run: Run) -> dict:
-    """Return a judged paper as plain data that fits :func:`claims_kit.ledger.schema`."""
-    rows = [ledger.row(claim, run.verdicts.get(claim.id)) for claim in run.claims]
-    return {"paper": run.paper, "outcomes": dict(MEANINGS), "provenance": run.provenance, "claims": rows}
-
-
 def write(run: Run, out: Path) -> None:
-    """Write page, summary, badge, data and schema into a folder."""
+    """Write page, summary, badge, and the ledger as data with its schema into a folder."""
     out.mkdir(parents=True, exist_ok=True)
+    rows = [ledger.row(claim, run.verdicts.get(claim.id)) for claim in run.claims]
+    data = {"paper": run.paper, "outcomes": MEANINGS, "provenance": run.provenance, "claims": rows}
     texts = {"index.html": page(run), "summary.md": summary(run), "badge.svg": badge(run)}
-    for name, body in {"ledger.json": data(run), "ledger.schema.json": ledger.schema()}.items():
+    for name, body in {"ledger.json": data, "ledger.schema.json": ledger.schema()}.items():
         texts[name] = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -1,5 +1,7 @@
 """The pytest plugin: ``pytest --claims`` makes a test of every claim in every ledger, its counterfeits among it."""
 
+from functools import cached_property
+
 import pytest
 
 from claims_kit import runs
@@ -13,11 +15,6 @@ def pytest_addoption(parser):
     parser.getgroup("claims").addoption("--claims", action="store_true", help="judge the claims of every claims.yml")
 
 
-def pytest_configure(config):
-    """Keep what ran for the summary."""
-    config.stash[RUNS] = []
-
-
 def pytest_collect_file(file_path, parent):
     """Collect a ledger that has something to judge it."""
     wanted = parent.config.getoption("--claims") and file_path.name == NAME and runs.judges(file_path.parent)
@@ -27,19 +24,17 @@ def pytest_collect_file(file_path, parent):
 class LedgerFile(pytest.File):
     """A ledger, whose judgements run once, before its first claim is tested."""
 
-    ran = None
-
     def collect(self):
         """Make a test per claim, and one per file that judges."""
         names = [claim.id for claim in load(self.path)[1]] + [file.name for file in runs.judges(self.path.parent)]
         return [LedgerItem.from_parent(self, name=name) for name in names]
 
+    @cached_property
     def run(self):
         """Return what the judgements gave."""
-        if self.ran is None:
-            self.ran = runs.run(self.path.parent)
-            self.config.stash[RUNS].append(self.ran)
-        return self.ran
+        found = runs.run(self.path.parent)
+        self.config.stash.setdefault(RUNS, []).append(found)
+        return found
 
 
 class LedgerItem(pytest.Item):
@@ -47,7 +42,7 @@ class LedgerItem(pytest.Item):
 
     def runtest(self):
         """Look for what went wrong."""
-        if problem := self.parent.run().problems.get(self.name):
+        if problem := self.parent.run.problems.get(self.name):
             raise BadLedger(problem)
 
     def repr_failure(self, excinfo, style=None):
@@ -61,6 +56,6 @@ class LedgerItem(pytest.Item):
 
 def pytest_terminal_summary(terminalreporter, config):
     """Count the forged measurements."""
-    if found := config.stash[RUNS]:
+    if found := config.stash.get(RUNS, []):
         judged, refused = sum(len(each.verdicts) for each in found), sum(each.refused for each in found)
         terminalreporter.write_line(f"claims: {judged} judged, {refused} forged measurements refused")

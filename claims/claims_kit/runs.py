@@ -36,12 +36,6 @@ class Run:
         return self.paper.get("title") or self.folder.name
 
     @property
-    def by(self) -> str:
-        """Say who wrote the paper, and which version was read."""
-        read = self.paper.get("read")
-        return "; ".join(filter(None, [self.paper.get("written by"), read and f"read: {read}"]))
-
-    @property
     def counted(self) -> str:
         """Count verdicts and forged measurements in words."""
         return f"{ledger.counted(ledger.count(self.claims, self.verdicts))}; {self.refused} forged measurements refused"
@@ -75,17 +69,11 @@ def run(folder: Path) -> Run:
     given, problems = [], {}
     for file in judges(folder):
         rows, error = started(file)
-        for row in rows:
-            if failure := row.pop("error", ""):
-                problems[row["id"]] = failure
-            else:
-                given.append(Verdict(**row))
-        if error:
-            problems[file.name] = f"{file.name} stopped: {error}"
+        given += [Verdict(**row) for row in rows if "error" not in row]
+        problems |= {row["id"]: row["error"] for row in rows if "error" in row}
+        problems |= {file.name: f"{file.name} stopped: {error}"} if error else {}
     verdicts = ledger.gather(claims, given)
-    for claim in claims:
-        if claim.id not in verdicts:
-            problems.setdefault(claim.id, f"{claim.id} has no verdict")
+    problems = {c.id: f"{c.id} has no verdict" for c in claims if c.id not in verdicts} | problems
     files = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir()) if path.is_file()}
     return Run(folder, paper, claims, verdicts, problems, {"python": platform.python_version(), **files})
 
@@ -131,6 +119,4 @@ def cells(file: Path) -> list[tuple[str, str]]:
         found = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError) as error:
         raise BadLedger(f"{file} is no whole notebook: {error!r}") from None
-    return [
-        (f"{file}[{n}]", source if isinstance(source, str) else "".join(source)) for n, source in enumerate(found, 1)
-    ]
+    return [(f"{file}[{n}]", "".join(source)) for n, source in enumerate(found, 1)]  # a text, or its lines

@@ -1,6 +1,8 @@
 """The command line: what is laid can be judged at once, and what fails is said."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_what_cannot_be_done_is_said_in_a_line(tmp_path, capsys):
     for status in (0, 2):
         assert main(["new", "x", "--into", str(tmp_path)]) == status
     assert "is there already" in capsys.readouterr().err
+
+
+def test_the_example_of_the_readme_is_a_judged_paper(tmp_path, capsys):
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    ledger, judge = (re.search(rf"```{kind}\n(.*?)```", readme, re.DOTALL)[1] for kind in ("yaml", "python"))
+    (tmp_path / "claims.yml").write_text(ledger)
+    (tmp_path / "judge.py").write_text(judge)
+    (tmp_path / "measure.py").write_text("def largest_gap_times_t(steps):\n    return 3.2\n")
+    assert main(["check", str(tmp_path)]) == 0
+    assert "1 claim: 1 reproduced; 1 forged measurements refused" in capsys.readouterr().out

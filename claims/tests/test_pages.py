@@ -20,7 +20,13 @@ VERDICTS = {
     "C-2": Verdict("C-2", "not reproduced", "No.", "By far.", "b < 1\n# turned by b = 2", "judge.py:9"),
     "C-4": Verdict("C-4", "reproduced", "Yes."),
 }
-PAPER = {"title": "A <paper>", "link": "https://arxiv.org/abs/1", "read": "v2", "scope": "Two & more.", "easy": "All."}
+PAPER = {
+    "title": "A <paper>",
+    "link": "https://arxiv.org/abs/1",
+    "by": "A. Author, version 2",
+    "scope": "Two & more.",
+    "easy": "All.",
+}
 
 
 @pytest.fixture
@@ -72,7 +78,7 @@ def test_the_summary_has_the_parts_of_a_reproducibility_report(run):
         "What was easy",
     ]
     assert "* **C-2, not reproduced.** It was. *No.*" in summary
-    assert "read: v2" in summary
+    assert "A. Author, version 2" in summary
 
 
 def test_the_badge_counts(run):
