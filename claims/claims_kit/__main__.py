@@ -59,8 +59,10 @@ def check(folders: list[Path], out: Path | None = None) -> int:
         print(one.title)
         for claim in one.claims:
             verdict = one.verdicts.get(claim.id)
-            print(f"  {claim.id:6} {verdict.outcome:20} {verdict.evidence}" if verdict else f"  {claim.id:6} open")
-        print(*(f"  PROBLEM {problem}" for problem in one.problems.values()), f"  {one.counted}", sep="\n")
+            outcome, said = (verdict.outcome, verdict.evidence) if verdict else ("open", one.problems[claim.id])
+            print(f"  {claim.id:6} {outcome:20} {said}")
+        stopped = [f"  {problem}" for name, problem in one.problems.items() if "." in name]
+        print(*stopped, f"  {one.counted}", sep="\n")
         if out:
             pages.write(one, out if len(found) == 1 else out / one.folder.name)
     if len(done) > 1:

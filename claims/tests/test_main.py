@@ -26,7 +26,7 @@ def test_over_several_ledgers_the_forged_measurements_are_summed_and_a_problem_f
     judge.write_text(judge.read_text().replace('{"at_200": 0.05}', '{"at_200": at_200}'))
     assert main(["check", str(tmp_path)]) == 1
     out = capsys.readouterr().out
-    assert "PROBLEM C-2: 'corrected' cannot fail by at_200" in out
+    assert "C-2: 'corrected' cannot fail by at_200" in out
     assert "2 ledgers: 3 forged measurements refused" in out
 
 
