@@ -23,7 +23,8 @@ export ANALYSIS_MODELS ANALYSIS_DATA HF_HUB_OFFLINE TOKENIZERS_PARALLELISM OMP_W
 unexport PYTHONPATH PYTHONHOME
 
 PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --confcutdir=tests -p no:nbval -p no:anyio
-UNIT = $(PYTEST) --dist loadfile --doctest-modules analysis book tests --ignore tests/book/pages --ignore tests/benchmarks
+UNIT = $(PYTEST) --dist loadfile --doctest-modules analysis book tests claims \
+  $(addprefix --ignore ,tests/book/pages tests/benchmarks claims/claims_kit/template claims/examples)
 PAGES = $(PY) -m pytest -q -n 2 --dist worksteal tests/book/pages
 
 .PHONY: help book test chapters slow lint style types unit newest portable gpu check bench chapter record serve clean

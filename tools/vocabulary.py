@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "tools" / "vocabulary.toml"
-PACKAGES = ("analysis", "book", "tools")
+PACKAGES = ("analysis", "book", "claims", "tools")
 NO_PROSE = re.compile(
     r"\$\$.*?\$\$|\$[^$\n]*\$|``[^`\n]*``|`[^`\n]*`|“[^”\n]*”|^(?::[\w-]+:|%)[^\n]*", re.DOTALL | re.MULTILINE
 )
@@ -71,7 +71,7 @@ def unwanted(text: str, words: dict[str, str]) -> Iterator[tuple[int, str, str]]
 def sources() -> Iterator[tuple[Path, str]]:
     """Yield every file that is checked, with the text in it that is checked."""
     pages = [*sorted((ROOT / "book").glob("*.md")), *sorted((ROOT / "book" / "evidence").glob("*.md"))]
-    for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+    for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("claims/*.md")]:
         yield path, path.read_text(encoding="utf-8")
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         yield path, docstrings(path.read_text(encoding="utf-8"))

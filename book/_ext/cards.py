@@ -11,9 +11,10 @@ from docutils import nodes
 from pybtex.database import Entry, parse_file
 from sphinx.addnodes import pending_xref
 
-from book._ext.claims_table import OPEN, Ledger
+from book._ext.claims_table import Ledger
 from book._ext.verdicts import anchor, slug
 from book.publish import execution, ledger
+from claims_kit.ledger import count, counted, outcome_of
 
 REFERENCES = ledger.ROOT / "book" / "references.bib"
 
@@ -48,16 +49,6 @@ def address(entry: Entry) -> str:
     return f"https://arxiv.org/abs/{on_arxiv[1]}" if on_arxiv else entry.fields.get("url", "")
 
 
-def counted(outcomes: list[str]) -> str:
-    """Count outcomes in words.
-
-    >>> counted(["corrected", "reproduced", "reproduced"])
-    '3 claims: 2 reproduced, 1 corrected'
-    """
-    counts = [f"{outcomes.count(o)} {o}" for o in (*ledger.OUTCOMES, OPEN) if o in outcomes]
-    return f"{len(outcomes)} claims: {', '.join(counts)}"
-
-
 class Cards(Ledger):
     """One card a document."""
 
@@ -77,9 +68,10 @@ class Cards(Ledger):
         title, where = re.sub(r"[{}]", "", entry.fields["title"]), address(entry)
         linked = nodes.reference("", title, refuri=where) if where else nodes.inline(text=title)
         head = nodes.paragraph("", "", nodes.strong("", "", linked), nodes.Text(f" {authors(entry)}, {year(entry)}"))
-        outcomes = [verdicts[c.id].outcome if c.id in verdicts else OPEN for c in claims]
         page = self.env.app.builder.get_relative_uri(self.env.docname, "book/claims")
-        counts = nodes.reference("", counted(outcomes), internal=True, refuri=f"{page}?document={letter}")
+        counts = nodes.reference(
+            "", counted(count(claims, verdicts)), internal=True, refuri=f"{page}?document={letter}"
+        )
         here = nodes.paragraph("", "", nodes.Text("Here: "))
         chapters = {c.chapter for c in claims}
         pages = [page.removeprefix("book/") for page in execution.listed(Path(self.env.srcdir))]
@@ -92,7 +84,7 @@ class Cards(Ledger):
 
     def headline(self, claim: ledger.Claim, verdicts: dict) -> nodes.paragraph:
         """Write a claim in a sentence, with the verdict on it as a link to its cell."""
-        outcome = verdicts[claim.id].outcome if claim.id in verdicts else OPEN
+        outcome = outcome_of(claim, verdicts)
         link = pending_xref(
             "",
             nodes.inline(text=outcome, classes=["verdict-badge", slug(outcome)]),

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure as Drawing
 
 from analysis.core.files import write_json
 from analysis.plotting import style
-from book._ext.claims_table import OPEN, Ledger
-from book._ext.verdicts import ORDER
+from book._ext.claims_table import Ledger
 from book.publish import execution, ledger
+from claims_kit.ledger import OPEN, ORDER
 
 SCRIPT = "claims-filter.js"
 DRAWN = "_build/.figures/fig-claims.svg"
@@ -150,7 +150,7 @@ def publish(app, error):
             return
         out = Path(app.outdir)
         write_json(out / "ledger.json", ledger.publish(verdicts))
-        write_json(out / "ledger.schema.json", ledger.SCHEMA)
+        write_json(out / "ledger.schema.json", ledger.schema())
 
 
 def setup(app):

@@ -14,12 +14,12 @@ from sphinx.addnodes import pending_xref
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from book._ext.verdicts import ORDER, anchor, fold, places, slug
+from book._ext.verdicts import anchor, fold, places, slug
 from book.publish import execution, ledger
 from book.publish.phrases import as_math, breakable
+from claims_kit.ledger import OPEN, surprising_first
 
 log = logging.getLogger(__name__)
-OPEN = "open"
 COLUMN = 62  # characters of TeX that a column of the table holds, more or less
 LEAST = 12  # of a piece: a short one would stand on a line alone
 PLACES = re.compile(r"[-+]|(?<=\\right\))(?=[A-Z])")  # in front of a sign, and between a bracket and the next factor
@@ -85,18 +85,6 @@ def row(cells: list[nodes.Node], **attributes) -> nodes.row:
     return nodes.row("", *(nodes.entry("", cell) for cell in cells), **attributes)
 
 
-def surprising_first(claims: list[ledger.Claim], verdicts: Mapping[str, ledger.Verdict]) -> list[ledger.Claim]:
-    """Put claims in the order of :data:`verdicts.ORDER`; of one outcome those that stand on a document's card lead.
-
-    A claim without a verdict comes last. What is equal stays in the order of the documents.
-    """
-
-    def rank(claim: ledger.Claim) -> tuple[int, bool]:
-        return ORDER.index(verdicts[claim.id].outcome) if claim.id in verdicts else len(ORDER), not claim.headline
-
-    return sorted(claims, key=rank)
-
-
 class Table(Ledger):
     """``claims-table``: every claim with verdict, evidence and chapter; what may surprise stands first."""
 
@@ -109,8 +97,9 @@ class Table(Ledger):
         return [self.of(ledger.testable(), verdicts, "claims")]
 
     def of(self, claims: list[ledger.Claim], verdicts: Mapping[str, ledger.Verdict], *names: str) -> nodes.table:
-        """Build the table of some claims."""
-        rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in surprising_first(claims, verdicts)]
+        """Build the table of some claims; of one outcome those that stand on a document's card lead."""
+        ordered = surprising_first(sorted(claims, key=lambda claim: not claim.headline), verdicts)
+        rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in ordered]
         header = ["Claim", "What the document says", "Verdict", "What we found"]
         return self.table(header, rows, [8, 36, 14, 42], [*names, "colwidths-given"])
 
@@ -207,7 +196,7 @@ class Evidence(SphinxRole):
             sentence = as_math(found.evidence)
             sentence = sentence[0].upper() + sentence[1:].removesuffix(".") + "."
             said, messages = self.inliner.parse(sentence, self.lineno, self, nodes.Element())
-        page = found.chapter if found else known[self.text].chapter
+        page = found.where if found else known[self.text].chapter
         link = pending_xref(
             "",
             nodes.inline(text=f"Cell in “{execution.title(page)}”"),

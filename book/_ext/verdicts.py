@@ -10,19 +10,10 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 
 from book.publish import ledger
+from book.publish.ledger import ORDER
 
 EMITTED = re.compile(rf"([A-Z]-\d+) · ({'|'.join(ledger.OUTCOMES)}) · ")
 SHOWN = "shown"  # the type of the references to what decides a claim
-ORDER = (
-    "not reproduced",
-    "fails on a stand-in",
-    "corrected",
-    "conditional",
-    "not testable",
-    "holds on a stand-in",
-    "reproduced",
-)
-"""What may surprise comes first: what fails, what is misprinted, what holds in some cases only."""
 
 
 def anchor(kind: str, claim_id: str) -> str:

@@ -45,4 +45,6 @@ def run(arguments) -> int:
     counts = Counter(verdicts[c.id].outcome if c.id in verdicts else "open" for c in shown)
     judged = len(shown) - counts["open"]
     print(f"{judged} of {len(shown)} claims have a verdict: " + ", ".join(f"{n} {o}" for o, n in counts.most_common()))
+    refused = sum(len(verdicts[claim.id].counterfeits) for claim in shown if claim.id in verdicts)
+    print(f"{refused} forged measurements refused")
     return 1 if arguments.check and counts["open"] else 0

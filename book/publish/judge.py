@@ -9,16 +9,13 @@ The parameters of ``when`` are variables of the page, by name. Each entry of ``t
 one variable that must turn the verdict, whatever the others are. It is tried whenever the page runs.
 """
 
-import ast
-import inspect
-import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from book.publish import inputs, ledger, phrases
-from book.publish.ledger import BadLedger, Verdict
+from book.publish.ledger import Verdict
+from claims_kit import ledger as known
+from claims_kit.judging import measured, said, source, tried
 
 DIGITS = 6  # more than any page prints, so that no printed digit is rounded twice
 
@@ -47,7 +44,7 @@ def judge(
     Parameters
     ----------
     claim, outcome
-        The claim's id in ``book/claims.yml``, and one of :data:`book.publish.ledger.MEANINGS`.
+        The claim's id in ``book/claims.yml``, and one of :data:`claims_kit.MEANINGS`.
     evidence, more
         A sentence of at most 25 words, and what else was computed.
     when
@@ -62,11 +59,8 @@ def judge(
     AssertionError
         If, for the book's own inputs, the condition does not hold, or a counterfeit does not turn it.
     """
-    ledger.claim_of(claim)
-    if outcome not in ledger.OUTCOMES:
-        raise BadLedger(f"{claim}: there is no outcome {outcome!r}; the outcomes are {', '.join(ledger.OUTCOMES)}")
-    holds = tried(f"{claim}: {outcome!r}", when, turned_by)
-    if holds:
+    known.find(ledger.claims(), claim, outcome)
+    if holds := held(f"{claim}: {outcome!r}", when, turned_by):
         show(Verdict(claim, outcome, evidence, more, source(when, turned_by)))
     else:
         show(NotHere(claim, inputs.chosen().describe(), source(when), holds, measured(when)))
@@ -82,55 +76,12 @@ def finding(label: str, *, when: Callable, turned_by: Mapping[str, object]) -> N
     AssertionError
         If, for the book's own inputs, the condition does not hold, or a counterfeit does not turn it.
     """
-    tried(label, when, turned_by)
+    held(label, when, turned_by)
 
 
-def tried(what: str, when: Callable, turned_by: Mapping[str, object]) -> bool | None:
-    """Return whether a condition holds, ``None`` where it cannot be told, having tried its counterfeits."""
-    values = measured(when)
-    found = when(**values)
-    holds = None if found is None or np.isnan(found) else bool(found)
-    if inputs.chosen().departs:
-        return holds
-    if not holds:
-        raise AssertionError(f"{what} does not follow: {source(when)} is {found}; {said(values)}")
-    passing = [name for name, value in turned_by.items() if when(**values | {name: value})]
-    if passing or not turned_by:
-        raise AssertionError(f"{what} cannot fail by {', '.join(passing) or 'anything'}")
-    return True
-
-
-def measured(when: Callable) -> dict[str, object]:
-    """Return the page's variables that are the parameters of a condition, by name."""
-    names = inspect.signature(when).parameters
-    if missing := [name for name in names if name not in when.__globals__]:
-        raise NameError(f"no variable of the page is called {', '.join(missing)}")
-    return {name: when.__globals__[name] for name in names}
-
-
-def source(when: Callable, turned_by: Mapping[str, object] | None = None) -> str:
-    """Write a condition, and what would turn it, as the cell does that holds it."""
-    place = when.__code__
-    cell = ast.parse("".join(linecache.getlines(place.co_filename)))
-    calls = (node for node in ast.walk(cell) if isinstance(node, ast.Call))
-    for options in ({keyword.arg: keyword.value for keyword in call.keywords} for call in calls):
-        condition = options.get("when")
-        if isinstance(condition, ast.Lambda) and condition.lineno == place.co_firstlineno:
-            forged = options.get("turned_by") if turned_by else None
-            pairs = zip(forged.keys, forged.values, strict=True) if isinstance(forged, ast.Dict) else ()
-            turns = [f"{ast.literal_eval(name)} = {ast.unparse(value)}" for name, value in pairs if name]
-            return "\n".join([ast.unparse(condition.body), *(f"# turned by {turn}" for turn in turns)])
-    return when.__name__
-
-
-def said(values: Mapping[str, object]) -> str:
-    """Write the values of variables in a line, numbers with three digits.
-
-    >>> said({"gap": 0.12345, "shares": [0.5, 0.25], "seeds": 3})
-    'gap = 0.123, shares = [0.5 0.25], seeds = 3'
-    """
-    lines = (f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=8)}" for n, v in values.items())
-    return " ".join(", ".join(lines).split())
+def held(what: str, when: Callable, turned_by: Mapping[str, object]) -> bool | None:
+    """Hold a condition to the page's variables; with a reader's model or texts it may fail."""
+    return tried(what, when, turned_by, ours=not inputs.chosen().departs)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ COPIED = (
     "book/known_elsewhere.yml",
     "_config.yml",
     "book/records",
+    "claims/claims_kit",
     "analysis",
 )  # so that nothing is read from the book's own build
 CELL_TIMEOUT = 3600

@@ -1,6 +1,7 @@
 """The cards of the first page: one a document, with its source, its chapters, what held and what did not."""
 
 import re
+from collections import Counter
 
 import pytest
 from pybtex.database import parse_file
@@ -35,8 +36,9 @@ def test_names_and_years_have_no_braces():
 def test_the_built_page_has_a_card_with_the_counts(html, letter):
     text = (html / "book" / "claims.html").read_text(encoding="utf-8")
     card = re.search(rf'\?document={letter}">(.*?)</a>', text, re.DOTALL)
-    verdicts = [v.outcome for v in ledger.collect(ledger.ROOT / "book" / "recorded").values() if v.id[0] == letter]
-    assert card[1] == cards.counted(verdicts)
+    verdicts = ledger.collect()
+    due = Counter(verdicts[claim.id].outcome for claim in ledger.testable() if claim.id[0] == letter)
+    assert card[1] == f"{due.total()} claims: " + ", ".join(f"{due[o]} {o}" for o in ledger.OUTCOMES if due[o])
 
 
 def test_chapters_stand_in_the_order_of_the_book(html):

@@ -88,14 +88,14 @@ def test_collect(tmp_path):
     recorded(tmp_path, "two", ("M-01", "conditional", "g"))
     found = ledger.collect(tmp_path)
     assert list(found) == ["K-01", "K-02", "M-01"]
-    assert found["M-01"].chapter == "two"
+    assert found["M-01"].where == "two"
     recorded(tmp_path, "three", ("K-01", "reproduced", "e"))
     with pytest.raises(BadLedger, match="K-01 has two verdicts"):
         ledger.collect(tmp_path)
     (tmp_path / "three.json").unlink()
     executed = json.loads((tmp_path / "two.json").read_text())
     (tmp_path / "two.json").write_text(json.dumps({"digest": "1", "cells": executed}))
-    assert ledger.collect(tmp_path)["M-01"].chapter == "two", "an executed page has a digest beside its cells"
+    assert ledger.collect(tmp_path)["M-01"].where == "two", "an executed page has a digest beside its cells"
     (tmp_path / "three.json").write_text("[{")
     with pytest.raises(BadLedger, match="not a whole file"):
         ledger.collect(tmp_path)
