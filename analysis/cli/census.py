@@ -20,6 +20,7 @@ from analysis.core.files import claim_folder, sha256, write_atomically, write_js
 from analysis.data import texts
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
+from analysis.models.gguf_files import find_gguf
 
 RUNS = Path("runs")
 KIND = "census"
@@ -123,10 +124,8 @@ def weights_measured(checkpoint: Checkpoint, control: int | None) -> dict:
     about = checkpoint.provenance()
     if control is None:
         return about
-    return about | {
-        "weights": f"random initialisation, seed {control}",
-        "sha256": {"config.json": sha256(checkpoint.folder / "config.json")},
-    }
+    settings = find_gguf(checkpoint.folder) or checkpoint.folder / "config.json"
+    return about | {"weights": f"random initialisation, seed {control}", "sha256": {settings.name: sha256(settings)}}
 
 
 @contextmanager

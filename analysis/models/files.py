@@ -1,4 +1,4 @@
-"""Opening the files of a checkpoint: config.json, safetensors and their index, with refusals that name the file.
+"""Opening the files of a checkpoint: config.json, safetensors and their index, GGUF; refusals name the file.
 
 What is read is what lies in the folder, which is what `Checkpoint.provenance` hashes. What belongs here: what every
 reader of files needs. What does not: what a tensor is called (:mod:`analysis.models.families`).
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from analysis.core.files import check_regular, read_json_object, sha256
 from analysis.models.checkpoints import Checkpoint, NotFound, Tampered
+from analysis.models.gguf_files import GgufTensors, find_gguf, gguf_settings
 
 FLOATING = ("F64", "F32", "F16", "BF16")
 """What safetensors may call the numbers of a tensor that is read."""
@@ -30,7 +31,9 @@ class MissingTensor(LookupError):
 
 
 def raw_config(checkpoint: Checkpoint) -> dict:
-    """Return what ``config.json`` holds, which must be a JSON object."""
+    """Return what ``config.json`` holds, which must be a JSON object, or what a GGUF file says in its place."""
+    if gguf := find_gguf(checkpoint.folder):
+        return gguf_settings(gguf)
     path = checkpoint.folder / "config.json"
     try:
         return read_json_object(path)
@@ -39,9 +42,10 @@ def raw_config(checkpoint: Checkpoint) -> dict:
 
 
 class TensorFiles:
-    """The safetensors files of a checkpoint; a file is opened for each tensor that is asked for, and closed again.
+    """The safetensors files of a checkpoint, or its GGUF file.
 
-    The pages of a file that stays open stay in memory, so that reading layer by layer would end up with all of it.
+    A file is opened for each tensor that is asked for, and closed again (a GGUF file is mapped and stays open). The
+    pages of a file that stays open stay in memory, so that reading layer by layer would end up with all of it.
 
     Attributes
     ----------
@@ -59,8 +63,12 @@ class TensorFiles:
 
     def __init__(self, checkpoint: Checkpoint):
         """Open the files and read their headers."""
-        self.headers: dict[str, tuple[tuple[int, ...], str]] = {}
+        gguf = find_gguf(checkpoint.folder)
+        self._gguf = GgufTensors(gguf) if gguf else None
+        self.headers: dict[str, tuple[tuple[int, ...], str]] = self._gguf.headers if self._gguf else {}
         self._files: dict[str, Path] = {}
+        if self._gguf:
+            return
         for path in checkpoint.files():
             file = _open(path)
             for name in file.keys():  # noqa: SIM118, it is no dict
@@ -76,6 +84,8 @@ class TensorFiles:
 
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
         """Read one tensor, in the dtype asked for; refuse what is no floating number."""
+        if self._gguf:
+            return self._gguf.read(name).to(dtype)
         path = self._files[name]
         check_dtype(name, self.headers[name][1], path)
         return _open(path).get_tensor(name).to(dtype)

@@ -24,6 +24,7 @@ from analysis.models.configuration import (
     read_configuration,
 )
 from analysis.models.files import FLOATING, MissingTensor, TensorFiles, raw_config
+from analysis.models.gguf_files import find_gguf
 from analysis.models.memory import check_memory
 from analysis.models.tokenizer_files import check_expansion
 
@@ -206,11 +207,16 @@ def _kind(configuration, task: str):
             if task == "base"
             else f"the library has no {configuration.model_type} for the task {task!r}"
         )
-    made = kind._model_mapping[type(configuration)]
-    reads = (made[0] if isinstance(made, tuple) else made).main_input_name
+    reads = _class_of(kind, configuration).main_input_name
     if reads != "input_ids":
         raise NotRunnable(f"a {configuration.model_type} reads {reads.replace('_', ' ')}, not text")
     return kind
+
+
+def _class_of(kind, configuration):
+    """Return the class that one of the library's choosers chooses."""
+    made = kind._model_mapping[type(configuration)]
+    return made[0] if isinstance(made, tuple) else made
 
 
 def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
@@ -256,8 +262,12 @@ def read_model(
     """
     files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
     dtype = dtype or _stored_dtype(checkpoint)
+    folder = checkpoint.folder
+    if find_gguf(folder):  # what is read here is handed over: one reading, and nothing written anew
+        kind, folder = _class_of(kind, configuration), None
+        placed["state_dict"] = {name: files.read(name) for name in files.headers}
     model, report = kind.from_pretrained(
-        checkpoint.folder,
+        folder,
         config=configuration,
         local_files_only=True,
         use_safetensors=True,
@@ -276,7 +286,8 @@ def read_model(
     classifies = "Classification" in type(model).__name__
     _refuse_missing(checkpoint, sorted(key for key in report["missing_keys"] if classifies or "pooler" not in key))
     stays_in_files = {name: files.read for name, (_, kind) in files.headers.items() if kind in FLOATING}
-    numbers = ((name, read(name)) for name, read in stays_in_files.items()) if placed else model.named_parameters()
+    in_files = "device_map" in placed
+    numbers = ((name, read(name)) for name, read in stays_in_files.items()) if in_files else model.named_parameters()
     for name, tensor in numbers:  # with an infinite one, a softmax may still give likely numbers
         if not all_finite(tensor):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
@@ -412,7 +423,8 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     import transformers
 
     folder = checkpoint.folder
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+    gguf = find_gguf(folder)
+    if not (gguf or any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))):
         if pieces := sorted(path.name for pattern in ("*.model", "*.spm") for path in folder.glob(pattern)):
             raise NotFound(
                 f"{checkpoint.name} has only {pieces[0]} in {folder}, of which a tokenizer.json must be made first: "
@@ -426,7 +438,11 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
         check_expansion(folder / "tokenizer.json")
     try:
         words = transformers.AutoTokenizer.from_pretrained(
-            folder, config=configuration, local_files_only=True, trust_remote_code=False
+            folder,
+            config=configuration,
+            local_files_only=True,
+            trust_remote_code=False,
+            **({"gguf_file": gguf.name} if gguf else {}),
         )
         largest = max(words.get_vocab().values(), default=-1)
         words(_UNKNOWN, truncation=True)

@@ -36,6 +36,7 @@ def test_list_names_models_and_licences(monkeypatch, capsys):
     lines = {line.split()[0]: line for line in said.splitlines()}
     assert "licence: Apache-2.0" in lines["minilm"]
     assert "bundled: minilm " in lines["minilm"]
+    assert "in 4 bits" in lines["smollm2"]
     assert "not here; gpt2-first-layer takes its place" in lines["gpt2"]
 
 

@@ -20,8 +20,11 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 @pytest.fixture
 def make(tmp_path):
     """Run make in a folder of its own with a Python that installs nothing; return its status, output and the calls."""
-    for name in ("Makefile", "requirements.txt", "requirements-test.txt", "constraints.txt", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
+    for path in (
+        *ROOT.glob("requirements*.txt"),
+        *map(ROOT.joinpath, ("Makefile", "constraints.txt", "pyproject.toml")),
+    ):
+        shutil.copy(path, tmp_path)
     python, log = tmp_path / "python", tmp_path / "calls"
     python.write_text(PYTHON)
     python.chmod(0o755)
