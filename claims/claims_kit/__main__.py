@@ -10,7 +10,7 @@ from string import Template
 
 from claims_kit import ledger, pages, runs
 
-PLACES = {"ci.yml": ".github/workflows/claims.yml"}  # where a file of the template goes, if not by its name
+PLACES = {"ledger.yml": ledger.NAME, "ci.yml": ".github/workflows/claims.yml"}  # of the template, by other names
 
 
 def new(paper: str, folder: Path, notebook: bool = False) -> list[Path]:
