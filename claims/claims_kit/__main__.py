@@ -61,8 +61,7 @@ def check(folders: list[Path], out: Path | None = None) -> int:
             verdict = one.verdicts.get(claim.id)
             outcome, said = (verdict.outcome, verdict.evidence) if verdict else ("open", one.problems[claim.id])
             print(f"  {claim.id:6} {outcome:20} {said}")
-        stopped = [f"  {problem}" for name, problem in one.problems.items() if "." in name]
-        print(*stopped, f"  {one.counted}", sep="\n")
+        print(*(f"  {said}" for name, said in one.problems.items() if "." in name), f"  {one.counted}", sep="\n")
         if out:
             pages.write(one, out if len(found) == 1 else out / one.folder.name)
     if len(done) > 1:
