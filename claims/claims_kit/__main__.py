@@ -10,7 +10,7 @@ from string import Template
 
 from claims_kit import ledger, pages, runs
 
-PLACES = {"ci.yml": ".github/workflows/claims.yml"}  # where a file of the template goes, if not by its name
+PLACES = {"ledger.yml": ledger.NAME, "ci.yml": ".github/workflows/claims.yml"}  # of the template, by other names
 
 
 def new(paper: str, folder: Path, notebook: bool = False) -> list[Path]:
@@ -61,8 +61,7 @@ def check(folders: list[Path], out: Path | None = None) -> int:
             verdict = one.verdicts.get(claim.id)
             outcome, said = (verdict.outcome, verdict.evidence) if verdict else ("open", one.problems[claim.id])
             print(f"  {claim.id:6} {outcome:20} {said}")
-        stopped = [f"  {problem}" for name, problem in one.problems.items() if "." in name]
-        print(*stopped, f"  {one.counted}", sep="\n")
+        print(*(f"  {said}" for name, said in one.problems.items() if "." in name), f"  {one.counted}", sep="\n")
         if out:
             pages.write(one, out if len(found) == 1 else out / one.folder.name)
     if len(done) > 1:

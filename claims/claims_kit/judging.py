@@ -138,8 +138,8 @@ def short(value: object) -> str:
 
 def bundle(verdict: Verdict, explained: str) -> dict:
     """Return a verdict as a notebook's output: plain text, Markdown, and data."""
-    data = {name: getattr(verdict, name) for name in ("id", "outcome", "evidence", "more", "condition")}
     plain = f"{verdict.id} {verdict.outcome}: {verdict.evidence}"
+    data = {name: said for name, said in asdict(verdict).items() if name != "where"}
     return {"text/plain": plain, "text/markdown": explained, MIME: data}
 
 

@@ -80,8 +80,7 @@ def summary(run: Run) -> str:
     said = report(run)
     said[PARTS["results"]] = "\n\n".join(filter(None, [f"{run.counted}.", said.get(PARTS["results"]), rows]))
     parts = (f"## {name}\n\n{said[name]}\n" for name in PARTS.values() if name in said)
-    by = [f"{run.paper['by']}\n"] if run.paper.get("by") else []
-    return "\n".join([f"# {run.title}: reproducibility summary\n", *by, *parts])
+    return "\n".join([f"# {run.title}: reproducibility summary\n", f"{run.paper.get('by', '')}\n", *parts])
 
 
 def badge(run: Run) -> str:
@@ -105,7 +104,7 @@ def write(run: Run, out: Path) -> None:
     rows = [ledger.row(claim, run.verdicts.get(claim.id)) for claim in run.claims]
     data = {"paper": run.paper, "outcomes": MEANINGS, "provenance": run.provenance, "claims": rows}
     texts = {"index.html": page(run), "summary.md": summary(run), "badge.svg": badge(run)}
-    for name, body in {"ledger.json": data, "ledger.schema.json": ledger.schema()}.items():
+    for name, body in (("ledger.json", data), ("ledger.schema.json", ledger.schema())):
         texts[name] = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

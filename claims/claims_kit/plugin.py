@@ -22,7 +22,7 @@ def pytest_collect_file(file_path, parent):
 
 
 class LedgerFile(pytest.File):
-    """A ledger, whose judgements run once, before its first claim is tested."""
+    """A ledger."""
 
     def collect(self):
         """Make a test per claim, and one per file that judges."""
@@ -31,9 +31,8 @@ class LedgerFile(pytest.File):
 
     @cached_property
     def run(self):
-        """Return what the judgements gave."""
-        found = runs.run(self.path.parent)
-        self.config.stash.setdefault(RUNS, []).append(found)
+        """Run the judgements, once, before the first claim is tested."""
+        self.config.stash.setdefault(RUNS, []).append(found := runs.run(self.path.parent))
         return found
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from claims_kit import judging, ledger
 from claims_kit.ledger import NAME, BadLedger, Claim, Verdict
 
-PROGRAM = "import sys; from claims_kit.runs import execute; execute(*sys.argv[1:])"
-
 
 @dataclass(frozen=True)
 class Run:
@@ -80,11 +78,12 @@ def run(folder: Path) -> Run:
 
 def started(file: Path) -> tuple[list[dict], str]:
     """Execute a file in its folder, in another process; return its verdicts and what stopped it."""
-    places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    places = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     with tempfile.TemporaryDirectory() as work:
         out = Path(work, "verdicts.json")
-        command = [sys.executable, "-c", PROGRAM, str(file), str(out)]
+        program = "import sys; from claims_kit.runs import execute; execute(*sys.argv[1:])"
+        command = [sys.executable, "-c", program, str(file), str(out)]
         done = subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, check=False)
         if not out.exists():
             return [], (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]

@@ -1,12 +1,19 @@
 """The command line: what is laid can be judged at once, and what fails is said."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from claims_kit.__main__ import main
+
+KIT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("notebook", [[], ["--notebook"]])
@@ -39,10 +46,28 @@ def test_what_cannot_be_done_is_said_in_a_line(tmp_path, capsys):
 
 
 def test_the_example_of_the_readme_is_a_judged_paper(tmp_path, capsys):
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (KIT / "README.md").read_text(encoding="utf-8")
     ledger, judge = (re.search(rf"```{kind}\n(.*?)```", readme, re.DOTALL)[1] for kind in ("yaml", "python"))
     (tmp_path / "claims.yml").write_text(ledger)
     (tmp_path / "judge.py").write_text(judge)
     (tmp_path / "measure.py").write_text("def largest_gap_times_t(steps):\n    return 3.2\n")
     assert main(["check", str(tmp_path)]) == 0
     assert "1 claim: 1 reproduced; 1 forged measurements refused" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_installed_in_an_empty_place_it_judges_with_pyyaml_alone(tmp_path):
+    shutil.copytree(KIT, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    build = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", ".")
+    subprocess.run([*build, "./source"], cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    refused = "book", "analysis", "torch", "numpy", "pytest", "IPython", "sphinx"
+    program = f"import sys; sys.modules.update(dict.fromkeys({refused!r})); from claims_kit.__main__ import main; "
+    program += "sys.exit(main(['new', 'toy', '--notebook']) or main(['check', 'toy', '--out', 'out']))"
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(tmp_path / "site")}, "text": True}
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, **options)
+    assert done.returncode == 0, done.stderr
+    assert "2 forged measurements refused" in done.stdout
+    assert (tmp_path / "out" / "index.html").exists()
