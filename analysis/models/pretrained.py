@@ -86,12 +86,6 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     >>> check_choice("minilm", "minilm")
     """
     checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for:
-        raise NotFound(
-            f"the model {name!r} was asked for and is not here (the book itself would show "
-            f"{checkpoint.name} in its place): give its folder, or allow the hub with "
-            "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0"
-        )
     families = tuple(families or (read_configuration(checkpoints.find(own)).model_type,))
     _check_only(checkpoint, CHAPTERS)
     config = read_configuration(checkpoint)

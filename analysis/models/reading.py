@@ -333,7 +333,11 @@ def count_parameters(row: Family, config: Config) -> int:
 
 
 def load(
-    source: str | Path | Checkpoint | torch.nn.Module, *, stack: str | None = None, dtype: torch.dtype = torch.float32
+    source: str | Path | Checkpoint | torch.nn.Module,
+    *,
+    stack: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    stand_in: bool = False,
 ) -> Model:
     """Read a model: from its name, its folder, what `checkpoints.find` found, or a module of transformers in memory.
 
@@ -348,6 +352,8 @@ def load(
         default: the first that the table lists.
     dtype
         What tensors of files become; a module's stay as they are.
+    stand_in
+        As in `find`: whether a smaller model may take the place of one that is not here.
 
     Raises
     ------
@@ -370,7 +376,7 @@ def load(
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
         return _choose(config, module_source(source), stack, name, None)
-    checkpoint = checkpoints.resolve(source)
+    checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
     return _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
 

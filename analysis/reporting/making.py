@@ -21,7 +21,7 @@ from analysis.data import texts as bundled_texts
 from analysis.maps import gates
 from analysis.maps.sinks import find_sink
 from analysis.models import attention_hooks, pretrained, sound_models
-from analysis.models.checkpoints import Checkpoint, NotFound, find
+from analysis.models.checkpoints import Checkpoint, NotFound, resolve
 from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
 from analysis.plotting import style
@@ -222,19 +222,12 @@ def _tell(measured: Measurement, show: bool) -> None:
 def files_of(model: str | Path | Model) -> Checkpoint:
     """Return where a model's files are."""
     if not isinstance(model, Model):
-        checkpoint = find(str(model))
-    elif model.checkpoint is None:
+        return resolve(model)
+    if model.checkpoint is None:
         raise ValueError(
             "model is a module in memory: save it with its tokenizer (save_pretrained), and give the folder"
         )
-    else:
-        checkpoint = model.checkpoint
-    if checkpoint.stands_in_for:
-        raise NotFound(
-            f"the model {checkpoint.stands_in_for!r} is not here; give its folder, or ask for a report on "
-            f"{checkpoint.name}, which stands in for it"
-        )
-    return checkpoint
+    return model.checkpoint
 
 
 def _run(
@@ -292,7 +285,7 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
 def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
     """Name tokens as one reads them: a blank before a word is a middle dot, what is no whole letter stays coded.
 
-    >>> tokenizer = pretrained.tokenizer(find("gpt2-mini"))
+    >>> tokenizer = pretrained.tokenizer("gpt2-mini")
     >>> name_tokens(tokenizer, tokenizer("If the name is")["input_ids"])
     ['If', '·the', '·name', '·is']
     """

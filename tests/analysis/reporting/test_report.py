@@ -284,7 +284,7 @@ def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
 
 def test_nothing_stands_in_for_a_model(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
-    with pytest.raises(checkpoints.NotFound, match="stands in for it"):
+    with pytest.raises(checkpoints.NotFound, match="or take minilm by its name"):
         run("bert", "--out", str(tmp_path / "out"))
 
 
