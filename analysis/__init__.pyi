@@ -105,7 +105,7 @@ from analysis.transformer.induction_scores import copying as copying, prefix_mat
 from analysis.transformer.attention_only import composition_scores as composition_scores, k_composition as k_composition
 
 # Matrices of weights
-from analysis.matrices.head_circuits import circuits as circuits
+from analysis.surveys.model_circuits import circuits as circuits
 from analysis.matrices.spectra import product_singular_values as product_singular_values, spectral_norm as spectral_norm
 from analysis.matrices.rank import (
     centred_rank as centred_rank,

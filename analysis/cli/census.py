@@ -174,8 +174,8 @@ def measure(
 ) -> None:
     """Measure the heads, and write the table and where it is from."""
     from analysis.models import pretrained, reading
+    from analysis.models.controls import fresh_model
     from analysis.reporting import head_table
-    from analysis.reporting.controls import fresh_model
     from analysis.reporting.observations import tokenise
     from analysis.reporting.state import State, identity
 

@@ -24,7 +24,7 @@ from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.families import expected
 from analysis.models.files import MissingTensor
 from analysis.models.offloading import Offloaded
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
@@ -101,14 +101,14 @@ class Certificate:
 
 
 def certify(
-    model: str | Path, *, out: str | Path, texts: str | Path | None = None, longest: int = LONGEST, command: str = ""
+    model: AnyModel, *, out: str | Path, texts: str | Path | None = None, longest: int = LONGEST, command: str = ""
 ) -> Certificate:
     """Compare each layer and head of a model with its own modules; write a page, its numbers and a badge.
 
     Parameters
     ----------
     model
-        A name or folder as :func:`analysis.models.checkpoints.find` takes it.
+        A model as `load` takes it.
     out
         The folder for ``index.html``, ``certificate.json`` and ``badge.svg``: new, empty, or of an earlier certificate.
     texts
@@ -136,9 +136,9 @@ def certify(
     >>> certificate.holds, certificate.sentence() in badge
     (True, True)
     """
-    checkpoint, began = files_of(model), time.monotonic()
-    certificate = Certificate(checkpoint.label())
-    with claim_folder(out, "certificate", FILES) as folder:
+    began = time.monotonic()
+    with files_of(model) as checkpoint, claim_folder(out, "certificate", FILES) as folder:
+        certificate = Certificate(checkpoint.label())
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)

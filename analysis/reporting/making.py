@@ -3,8 +3,10 @@
 import json
 import math
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,9 @@ from analysis.data import texts as bundled_texts
 from analysis.maps import gates
 from analysis.maps.sinks import find_sink
 from analysis.models import attention_hooks, pretrained, sound_models
-from analysis.models.checkpoints import Checkpoint, NotFound, resolve
+from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.files import MissingTensor
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
@@ -57,7 +59,7 @@ VIEWED = 150_000
 
 
 def report(
-    model: str | Path | Model,
+    model: AnyModel,
     *,
     out: str | Path,
     texts: str | Path | None = None,
@@ -66,7 +68,7 @@ def report(
     longest: int = LONGEST,
     weights_only: bool = False,
     device: torch.device | str = "cpu",
-    beside: str | Path | Model | None = None,
+    beside: AnyModel | None = None,
     book: str | None = None,
     show: bool = False,
     command: str = "",
@@ -78,7 +80,7 @@ def report(
     Parameters
     ----------
     model
-        A name or folder as :func:`analysis.models.checkpoints.find` takes it, or what `analysis.load` read of files.
+        A model as `load` takes it.
     out
         The folder for ``index.html`` and ``report.json``: a new or empty one, or that of an earlier report.
     texts
@@ -131,12 +133,13 @@ def report(
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     models = [model] if beside is None else [model, beside]
-    checkpoints = [files_of(each) for each in models]
-    of_sound = sound_models.reads_sound(checkpoints[0])
-    if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
-        raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
-    passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
-    with claim_folder(out, KIND, FILES) as folder:
+    with ExitStack() as stack:
+        checkpoints = [stack.enter_context(files_of(each)) for each in models]
+        of_sound = sound_models.reads_sound(checkpoints[0])
+        if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
+            raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
+        passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
+        folder = stack.enter_context(claim_folder(out, KIND, FILES))
         began, each = time.monotonic(), []
         for checkpoint, given in zip(checkpoints, models, strict=True):
             measured = measure_parameters(
@@ -219,15 +222,19 @@ def _tell(measured: Measurement, show: bool) -> None:
             print(f"{measured.about['Model']}: {what}: {why}", file=sys.stderr)
 
 
-def files_of(model: str | Path | Model) -> Checkpoint:
-    """Return where a model's files are."""
-    if not isinstance(model, Model):
-        return resolve(model)
-    if model.checkpoint is None:
-        raise ValueError(
-            "model is a module in memory: save it with its tokenizer (save_pretrained), and give the folder"
-        )
-    return model.checkpoint
+@contextmanager
+def files_of(model: AnyModel) -> Iterator[Checkpoint]:
+    """Give a model's files; a module in memory is written into a temporary folder, with its tokenizer if it has one."""
+    read = load(model)
+    if read.checkpoint is not None:
+        yield read.checkpoint
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, type(read.module).__name__)
+        read.module.save_pretrained(place)
+        with suppress(ValueError):
+            read.tokenizer.save_pretrained(place)
+        yield find(place)
 
 
 def _run(

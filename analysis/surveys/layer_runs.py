@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.decomposition.terms import ScoreTerms, score_terms
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 
 MASKS = {"decoder": "decoder_attention_mask"}
 """What a model calls the mask of a stack, where that is not ``attention_mask``."""
@@ -136,7 +136,7 @@ def _watch(model: torch.nn.Module, seen: _Seen, paths: Sequence[str]) -> Iterato
 
 
 def layer_inputs(
-    model: torch.nn.Module, inputs: Any, layer: int = 0, *, stack: str | None = None
+    model: AnyModel, inputs: Any, layer: int = 0, *, stack: str | None = None
 ) -> Float[Tensor, "batch position model"]:
     """Run a model and return what one of its attention layers reads: after the norm, where there is one before it.
 
@@ -145,10 +145,10 @@ def layer_inputs(
     Parameters
     ----------
     model
-        A model of transformers in evaluation mode, of any family that `load` reads.
+        A model as `load` takes it; a module of transformers in evaluation mode.
     inputs
-        What its tokenizer returns, with padding on either side, or ids alone, ``(batch, position)``; arrays are taken
-        as tensors.
+        A text or a list of texts; or what the tokenizer returns, with padding on either side, or ids alone,
+        ``(batch, position)``; arrays are taken as tensors.
     layer
         Counted from the end if it is negative.
     stack
@@ -174,11 +174,11 @@ def layer_inputs(
     >>> x.ndim, x.shape[-1] == model.config.n_embd
     (3, True)
     """
-    return _read_by(model, load(model, stack=stack), inputs, layer)
+    return _read_by(*_open(model, inputs, stack), layer)
 
 
 def score_parts(
-    model: torch.nn.Module,
+    model: AnyModel,
     inputs: Any,
     layer: int = 0,
     *,
@@ -193,15 +193,19 @@ def score_parts(
 
     Examples
     --------
-    >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
-    >>> model = tiny_model("gpt2")
-    >>> parts = score_parts(model, tiny_inputs(model), layer=1)
+    >>> parts = score_parts("gpt2-mini", "To be or not to be", layer=1)
     >>> parts.semi_bias.shape[-2], torch.equal(parts.total(), sum(parts.stack()))
     (1, True)
     """
-    read = load(model, stack=stack)
-    x = _read_by(model, read, inputs, layer)
+    module, read, inputs = _open(model, inputs, stack)
+    x = _read_by(module, read, inputs, layer)
     return score_terms(x, _computable(read.layers[layer]), origin)
+
+
+def _open(model: AnyModel, inputs: Any, stack: str | None) -> tuple[torch.nn.Module, Model, Any]:
+    """Return the module that runs, what `load` reads of it, and its inputs, those of a text too."""
+    given = load(model, stack=stack)
+    return given.module, load(given.module, stack=given.family.stack), given.encode(inputs)
 
 
 def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> Tensor:
