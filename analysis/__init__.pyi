@@ -1,4 +1,4 @@
-"""The face: what `from analysis import ...` offers, grouped as a reader looks for it. `__init__.py` reads this list."""
+"""The public API, grouped by task. `__init__.py` reads this list."""
 
 # Read a model, or one layer of it
 from analysis.models.reading import load as load, Model as Model
@@ -83,6 +83,7 @@ from analysis.maps.locality import (
     nearest_mass as nearest_mass,
     position_scores as position_scores,
     position_share as position_share,
+    previous_token_share as previous_token_share,
 )
 
 # Circuits: query-key and output-value matrices, patterns and messages
