@@ -87,7 +87,7 @@ class _Rule:
             if not isinstance(layer, self.owner):
                 raise TypeError(
                     f"{self.name} must be {'a sequence of ' * self.several}{self.owner.__name__}, got "
-                    f"{type(layer).__name__}"
+                    f"{type(layer).__name__}{'; give one of its layers' * hasattr(layer, 'layers')}"
                 )
         return [self.first(layer) for layer in layers]
 

@@ -19,6 +19,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
 from analysis.core.checks import check_fit, check_real, check_tensor
 from analysis.core.precision import without_autocast
+from analysis.core.signatures import checked
 from analysis.transformer.attention import Attended, check_input, hide_keys, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
 
@@ -27,6 +28,7 @@ Messages = Float[Tensor, "*batch head key model"]
 PerHead = Float[Tensor, "head model other"]
 
 
+@checked
 def qk_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``.
 
@@ -40,6 +42,7 @@ def qk_matrix(weights: AttentionLayer) -> PerHead:
     return einsum(weights.W_Q, weights.W_K, "head model channel, head other channel -> head model other")
 
 
+@checked
 def ov_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``."""
     W_V = weights.per_head(weights.W_V)

@@ -226,7 +226,9 @@ def resolve(source: str | Path | Checkpoint, *, stand_in: bool = False) -> Check
     (True, True)
     """
     if not isinstance(source, str | Path | Checkpoint):
-        raise TypeError(f"source must be the name or the folder of a model, got {type(source).__name__}")
+        raise TypeError(
+            f"a model must be a name, a folder, a module of transformers or a Model, got {type(source).__name__}"
+        )
     return source if isinstance(source, Checkpoint) else find(source, stand_in=stand_in)
 
 
