@@ -108,7 +108,7 @@ def name_record(checkpoint: Checkpoint, control: int | None, name: str | None) -
 
 
 def weights_measured(checkpoint: Checkpoint, control: int | None) -> dict:
-    """Say which weights were measured; random ones have no file, so only the configuration's digest is cited."""
+    """Return which weights were measured; random ones have no file, so only the configuration's digest is cited."""
     about = checkpoint.provenance()
     if control is None:
         return about

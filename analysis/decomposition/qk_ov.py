@@ -68,7 +68,7 @@ def update_bias(weights: AttentionLayer) -> Float[Tensor, " model"]:
         the text.
     """
     if weights.sinks is not None:
-        raise ValueError("layer has sinks: its rows of attention sum to less than 1, so the value bias is no constant")
+        raise ValueError("layer has sinks: its rows of attention sum to less than 1, so the value bias is not constant")
     return weights.b_O + einsum(weights.per_head(weights.b_V), weights.W_O, "head value, head value model -> model")
 
 
@@ -178,7 +178,7 @@ def attend_by_patterns(x: Residual, weights: AttentionLayer) -> Attended:
     Raises
     ------
     ValueError
-        If ``x`` does not fit the layer, or this is no plain attention layer (`AttentionLayer.plain`).
+        If ``x`` does not fit the layer, or this is not a plain attention layer (`AttentionLayer.plain`).
     """
     scores = hide_keys(match(patterns(x, weights), x, weights.channel), weights.mask)
     attention = softmax(scores)

@@ -100,7 +100,7 @@ class NotFound(LookupError):
 
 
 class Tampered(ValueError):
-    """A file is not the one its name promises: wrong sha256, truncated, or a pickle."""
+    """A file has the wrong sha256, is truncated, or is a pickle."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Checkpoint:
     Attributes
     ----------
     name
-        What was asked for. ``stands_in_for`` is that name where a smaller model took its place.
+        The requested name. ``stands_in_for`` is that name where a smaller model took its place.
     folder
         Holds ``config.json`` and one or more ``.safetensors`` files.
     source
@@ -134,7 +134,7 @@ class Checkpoint:
         return files
 
     def provenance(self) -> dict:
-        """Say what was read, for a record: name, source, revision, licence and the sha256 of each file."""
+        """Describe what was read, for a record: name, source, revision, licence and the sha256 of each file."""
         return {
             "name": self.name,
             "source": self.source,
@@ -174,7 +174,7 @@ def find(
         The hub's cache folder; default: the one that ``huggingface_hub`` uses.
     stand_in
         Whether a smaller model may take the place of a known one that no source has: the first layer of GPT-2 for
-        ``"gpt2"``, MiniLM for ``"bert"``. ``stands_in_for`` of the result then names the model asked for.
+        ``"gpt2"``, MiniLM for ``"bert"``. ``stands_in_for`` of the result then names the requested model.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
 
 
 def _help(hub: str | None, order: Sequence[str], download: bool) -> str:
-    """Say what would help to find a model; no advice that was already followed."""
+    """Describe what would help to find a model; no advice that was already followed."""
     if not hub:
         return "give its folder or set ANALYSIS_MODELS"
     if "hub" not in order:
@@ -266,7 +266,7 @@ def _may_download(download: bool | None) -> bool:
 def _model_folder(folder: str | Path) -> Path:
     folder = resolve_path(folder)
     if not (folder / "config.json").is_file():
-        raise NotFound(f"{folder} is no model folder: it has no config.json")
+        raise NotFound(f"no config.json in {folder}")
     return folder
 
 
@@ -370,4 +370,4 @@ def _read_sums(folder: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return {name.lstrip("*"): digest for digest, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
-        raise Tampered(f"{path} is no list of sums and names: {error}") from None
+        raise Tampered(f"{path} is not a list of sums and names: {error}") from None

@@ -1,6 +1,6 @@
-"""Controls of a trained network, a ladder: random weights, random weights as large, its own weights out of order.
+"""Control levels of a trained network: random weights, random weights as large, its own weights out of order.
 
-A statement that training did something is held against every rung. What only the first lacks is a matter of scale.
+A statement that training did something is compared with every level. What only the first lacks is a matter of scale.
 """
 
 import copy
@@ -26,15 +26,15 @@ SEEDS = range(5)
 RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
 SHARP = "random, W_Q and W_K as large"
-"""Between the first rungs: of the random matrices only those of queries and keys are scaled."""
+"""Between the first two levels: of the random matrices only those of queries and keys are scaled."""
 CHUNK = 2**20
 """Entries of a matrix that are moved at a time."""
 NETWORKS = ("trained", *RUNGS)
-"""The trained network, and its controls rung by rung."""
+"""The trained network, and its controls level by level."""
 
 
 class Control(NamedTuple):
-    """One control: the name of its rung, its seed, and the network."""
+    """One control: its level, its seed, and the network."""
 
     rung: str
     seed: int
@@ -65,12 +65,12 @@ def make_controls(
     initialise
         Makes the same with random weights from a seed; default: `fresh_model`, for a model of transformers.
     rungs
-        Names from :data:`RUNGS`, or :data:`SHARP`.
+        Control levels: names from :data:`RUNGS`, or :data:`SHARP`.
 
     Raises
     ------
     ValueError
-        If a rung is unknown, or the random network is not built as the trained one.
+        If a control level is unknown, or the random network is not built as the trained one.
     TypeError
         If there is no default for ``initialise``.
 

@@ -39,7 +39,7 @@ def raw_config(checkpoint: Checkpoint) -> dict:
 
 
 class TensorFiles:
-    """The safetensors files of a checkpoint; a file is opened for each tensor that is asked for, and closed again.
+    """The safetensors files of a checkpoint; a file is opened for each tensor that is read, and closed again.
 
     The pages of a file that stays open stay in memory, so that reading layer by layer would end up with all of it.
 
@@ -63,7 +63,7 @@ class TensorFiles:
         self._files: dict[str, Path] = {}
         for path in checkpoint.files():
             file = _open(path)
-            for name in file.keys():  # noqa: SIM118, it is no dict
+            for name in file.keys():  # noqa: SIM118, it is not a dict
                 if name in self._files:
                     raise ValueError(
                         f"tensor {name!r} is in {self._files[name].name} and in {path.name} of {path.parent}: which "
@@ -75,7 +75,7 @@ class TensorFiles:
         check_index(checkpoint.folder, {name: path.name for name, path in self._files.items()})
 
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
-        """Read one tensor, in the dtype asked for; refuse what is no floating number."""
+        """Read one tensor, in the requested dtype; refuse what is not a floating number."""
         path = self._files[name]
         check_dtype(name, self.headers[name][1], path)
         return _open(path).get_tensor(name).to(dtype)
@@ -126,7 +126,7 @@ def check_index(folder: Path, files: dict[str, str]) -> None:
 
 
 def is_partial(checkpoint: Checkpoint) -> bool:
-    """Say whether a folder holds a part of its model by design, by its config.json or by the digest of its weights."""
+    """Return whether a folder holds part of its model by design: by its config.json or the digest of its weights."""
     return raw_config(checkpoint).get(PARTIAL) is True or any(sha256(path) in PARTS for path in checkpoint.files())
 
 

@@ -64,7 +64,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     Parameters
     ----------
     name
-        The model that was asked for, a name or a folder.
+        Name or folder of the requested model.
     own
         The chapter's own model.
     families
@@ -77,7 +77,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     MissingTensor
         If a whole model is needed and the files hold no token table or no MLP.
     NotFound
-        If the model that was asked for is not here; nothing stands in for it.
+        If the requested model is not found; nothing stands in for it.
     WrongFamily
         If it is of another family than the chapter is about.
 

@@ -1,7 +1,7 @@
 """Reading models: from a name, a folder or a module in memory to plain tensors, layer by layer.
 
-`load` is the one door. What is read is what is there: a tensor that the configuration implies and the model lacks is an
-error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
+`load` is the entry point. What is read is what is there: a tensor that the configuration implies and the model lacks is
+an error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
 model that was read. What does not: the table (:mod:`analysis.models.families`), making a layer of tensors
 (:mod:`analysis.models.layers`), computing with it (:mod:`analysis.transformer.attention`), running models
 (:mod:`analysis.models.pretrained`).
@@ -41,7 +41,7 @@ HASHED = 2**30
 
 @dataclass(frozen=True, repr=False)
 class Layers(Sequence):
-    """The attention of every layer of a model; a layer is read when it is asked for, and no other tensor is."""
+    """The attention of every layer of a model; each layer is read on first use, and no other tensor is."""
 
     model: "Model"
 
@@ -59,7 +59,7 @@ class Layers(Sequence):
 class Model:
     """A model that was read: its attention layer by layer, its tables, what was found, from where, and what is missing.
 
-    Nothing is held but names; each tensor is read when it is asked for, and so is the module that runs.
+    Nothing is held but names; each tensor is read on use, and so is the module that runs.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ class Model:
         return "\n".join(f"{name:<10}{said}" for name, said in self.describe().items())
 
     def describe(self) -> dict[str, str]:
-        """Say what was found, from where, and what is missing, in words for a table."""
+        """Describe what was found, from where, and what is missing, in words for a table."""
         family, config, missing = self.family, self.config, self.missing
         groups = expected.count_groups(family, config)
         shared = "" if groups == self.heads else f" on {groups} keys and values"
@@ -409,7 +409,7 @@ def load(
     dtype
         What tensors of files become; a module's stay as they are.
     tokenizer
-        That of a module in memory, for the functions that take a text.
+        Tokenizer of a module in memory, for functions that take a text.
     stand_in
         As in `find`: whether a smaller model may take the place of one that is not here.
 

@@ -50,7 +50,7 @@ RULE = (
     "dtype's epsilon. A wrong sign, weight or option changes the first digits of some number, rounding the last ones: "
     "a sum of n terms moves by about the square root of n epsilons, and allowed are 2,900 of them in float32 and 67 "
     "million in float64. In half precision 11 or 32 are: there the library sums in float32, and rounds what it stores. "
-    "Where the model keeps its angles in float32, its numbers in float64 are held to float32."
+    "Where the model keeps its angles in float32, its numbers in float64 are compared at the precision of float32."
 )
 SOUNDS: dict[str, Callable[[Any], tuple[int, ...]]] = {
     "whisper": lambda config: (config.num_mel_bins, 2 * config.max_source_positions),
@@ -213,7 +213,7 @@ def _ids(
 
 
 def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tensor]) -> Iterator[str]:
-    """Say what the comparison says nothing about."""
+    """Describe what the comparison says nothing about."""
     yield "The library's own loading: its modules were given the tensors that have their names in the files."
     yield "Embeddings, MLPs, experts and heads of a task: they ran, and were compared with nothing."
     longest = max((value.shape[1] for name, value in inputs.items() if "ids" in name), default=0)

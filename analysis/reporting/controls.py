@@ -21,12 +21,12 @@ def observe_controls(
     see
         Measures a network, and keeps nothing of it.
     seeds
-        Of each rung.
+        Random seeds per control level.
 
     Yields
     ------
     tuple
-        The rung, the seed and what was seen, as soon as one is measured.
+        The control level, the seed and what was seen, as soon as one is measured.
     """
     for seed in seeds:
         network = fresh_model(model, seed)
@@ -39,7 +39,7 @@ def observe_controls(
 
 
 def ladder_of(controls: Mapping[str, Sequence[Observations]], read) -> dict[str, np.ndarray]:
-    """Return one number of every control, ``(seed, layer)`` by rung, in the order of the ladder.
+    """Return one number of every control, ``(seed, layer)`` by control level, in the order of the ladder.
 
     >>> ladder_of({}, read=None)
     {}

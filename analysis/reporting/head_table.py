@@ -127,7 +127,7 @@ def census(
         Strings, or one; default: the passages that come with the package. Cut to ``longest`` tokens; those that are
         too short for a map to be read are left out.
     tokenizer
-        That of a module in memory; default: `Model.tokenizer`.
+        Tokenizer of a module in memory; default: `Model.tokenizer`.
     batch
         How many texts the model reads at once; those of similar length go together, padded on the right.
     device, dtype, device_map
@@ -196,7 +196,7 @@ def observe_heads(
     state
         Where the sums are kept every few seconds, and what an interrupted census goes on from.
     show
-        Whether to say how far it is.
+        Show progress.
     """
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")

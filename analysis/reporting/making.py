@@ -90,7 +90,7 @@ def report(
     count
         How many of them are read; default: all.
     seeds
-        Of each rung of the ladder of controls; with fewer than 3 nothing is compared.
+        Random seeds per control level; at least 3 to compare.
     longest
         Tokens of a text, at most.
     weights_only
@@ -101,7 +101,7 @@ def report(
         Where the book's pages lie, for links: an address, or a path relative to the page; default: no links, so that
         the page can be sent to somebody who has no book.
     show
-        Whether to say how far it is, and what was not run and why.
+        Show progress and skipped steps.
     command
         What the page says that it was made by; default: the call of this function.
 
@@ -117,7 +117,7 @@ def report(
     ValueError
         If its family is not read, no text is long enough, or a number means nothing.
     Refused
-        If the folder holds what is no report.
+        If the folder holds what is not a report.
     MemoryError
         If a layer, or the whole model that is to run, does not fit.
 
@@ -177,7 +177,7 @@ def _find_inputs(
 
 
 def _say_sounds(given: Sequence[sounds.Sound], source: str | Path | None, longest: int) -> str:
-    """Say what stood in for texts, which is not speech."""
+    """Describe what stood in for texts, which is not speech."""
     seconds = min(max(map(len, given)), longest * sound_models.SAMPLES) / sound_models.RATE
     what = (
         f"No recording comes with the package, so the encoder was given {len(given)} sounds that were made: "
@@ -195,7 +195,7 @@ def _say_sounds(given: Sequence[sounds.Sound], source: str | Path | None, longes
 def _provenance(
     run: dict[str, Any], passages: Sequence[str] | Sequence[sounds.Sound], given: str | Path | None, seeds: int
 ) -> dict[str, str]:
-    """Say what repeats a report, in words for a table."""
+    """Describe what repeats a report, in words for a table."""
     rows = {
         "Command": str(run["command"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
@@ -290,7 +290,7 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
 
 
 def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
-    """Name tokens as one reads them: a blank before a word is a middle dot, what is no whole letter stays coded.
+    """Name tokens as one reads them: a blank before a word is a middle dot, what is not a whole letter stays coded.
 
     >>> tokenizer = pretrained.tokenizer("gpt2-mini")
     >>> name_tokens(tokenizer, tokenizer("If the name is")["input_ids"])

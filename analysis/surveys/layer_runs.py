@@ -152,7 +152,7 @@ def layer_inputs(
     layer
         Counted from the end if it is negative.
     stack
-        As in `load`, where a model has more than one.
+        Stack to read, as in `load`, for models with more than one.
 
     Returns
     -------
@@ -188,8 +188,8 @@ def score_parts(
     """Run a model and take the scores of one of its attention layers apart: `score_terms` of what the layer reads.
 
     The parts add up to the scores of the model's own queries and keys, before any soft cap and mask, and have a first
-    axis for the texts of a batch. Rows at padding count as 0. Arguments and refusals as `layer_inputs` and
-    `score_terms`.
+    axis for the texts of a batch. Padded rows are 0. See `layer_inputs` for the
+    parameters and `score_terms` for the errors.
 
     Examples
     --------

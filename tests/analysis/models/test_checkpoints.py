@@ -31,7 +31,7 @@ def test_folder_from_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(write_model(tmp_path / "mine")))
     assert find("gpt2").source == "folder"
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(tmp_path / "nowhere"))
-    with pytest.raises(NotFound, match=r"ANALYSIS_FOLDER_GPT2: .*nowhere is no model folder"):
+    with pytest.raises(NotFound, match=r"ANALYSIS_FOLDER_GPT2: .*no config\.json in .*nowhere"):
         find("gpt2")
 
 
@@ -121,8 +121,8 @@ def test_listed_sums_are_checked(tmp_path):
     [
         (lambda folder: (folder / "config.json").write_text("{}"), "config.json is missing or not the file"),
         (lambda folder: (folder / "more.safetensors").unlink(), "more.safetensors is missing"),
-        (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is no list of sums"),
-        (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is no list of sums"),
+        (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is not a list of sums"),
+        (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is not a list of sums"),
     ],
 )
 def test_whatever_is_listed_must_be_there_unchanged(tmp_path, spoil, message):
