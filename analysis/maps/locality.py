@@ -84,7 +84,8 @@ def previous_token_share(attention: Float[Tensor, "*any position position"]) -> 
 
     Examples
     --------
-    >>> previous_token_share(torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
+    >>> maps = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    >>> previous_token_share(maps)
     tensor(0.7500)
     """
     if attention.shape[-1] < 2:
