@@ -1,4 +1,4 @@
-"""The face: what `from analysis import ...` offers, grouped as a reader looks for it. `__init__.py` reads this list."""
+"""The public API, grouped by task. `__init__.py` reads this list."""
 
 # Read a model, or one layer of it
 from analysis.models.reading import load as load, Model as Model
@@ -83,6 +83,7 @@ from analysis.maps.locality import (
     nearest_mass as nearest_mass,
     position_scores as position_scores,
     position_share as position_share,
+    previous_token_share as previous_token_share,
 )
 
 # Circuits: query-key and output-value matrices, patterns and messages
@@ -105,7 +106,7 @@ from analysis.transformer.induction_scores import copying as copying, prefix_mat
 from analysis.transformer.attention_only import composition_scores as composition_scores, k_composition as k_composition
 
 # Matrices of weights
-from analysis.matrices.head_circuits import circuits as circuits
+from analysis.surveys.model_circuits import circuits as circuits
 from analysis.matrices.spectra import product_singular_values as product_singular_values, spectral_norm as spectral_norm
 from analysis.matrices.rank import (
     centred_rank as centred_rank,

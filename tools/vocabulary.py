@@ -78,13 +78,16 @@ def sources() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Print each unwanted word with its place; the exit status says whether there was one."""
-    words = {entry["pattern"]: entry["instead"] for entry in tomllib.loads(WORDS.read_text(encoding="utf-8"))["word"]}
-    lines = [
-        f"{path.relative_to(ROOT)}:{line}: {word!r}: {remedy}"
-        for path, text in sources()
-        for line, word, remedy in sorted(unwanted(text, words))
-    ]
+    """Print each unwanted word with its place; the exit status says whether there was one.
+
+    An entry with ``only`` is about the paths that begin so.
+    """
+    entries = tomllib.loads(WORDS.read_text(encoding="utf-8"))["word"]
+    lines = []
+    for path, text in sources():
+        place = path.relative_to(ROOT).as_posix()
+        words = {of["pattern"]: of["instead"] for of in entries if place.startswith(tuple(of.get("only", [""])))}
+        lines += [f"{place}:{line}: {word!r}: {remedy}" for line, word, remedy in sorted(unwanted(text, words))]
     print("\n".join(lines), end="\n" if lines else "")
     return 1 if lines else 0
 

@@ -95,20 +95,20 @@ def refuse_empty(argv: Sequence[str]) -> None:
 
 
 def refuse_undecoded(argv: Sequence[str]) -> None:
-    r"""Refuse an argument with bytes that are no text here: no record, page or library could name what was read.
+    r"""Refuse an argument with bytes that are not text here: no record, page or library could name what was read.
 
     Examples
     --------
     >>> refuse_undecoded(["list", "m\udcc3\udcb6del"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: 'm\udcc3\udcb6del' is no text in ...: set PYTHONUTF8=1, or give another name
+    ValueError: 'm\udcc3\udcb6del' is not text in ...: set PYTHONUTF8=1, or give another name
     """
     for word in argv:
         try:
             word.encode("utf-8")
         except UnicodeEncodeError:
             encoding = sys.getfilesystemencoding()
-            raise ValueError(f"{word!r} is no text in {encoding}: set PYTHONUTF8=1, or give another name") from None
+            raise ValueError(f"{word!r} is not text in {encoding}: set PYTHONUTF8=1, or give another name") from None
 
 
 def explain(error: BaseException) -> str:
@@ -151,7 +151,7 @@ def start(arguments: argparse.Namespace) -> int:
         os.environ["ANALYSIS_SOURCES"] = arguments.sources
     if arguments.download:
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
-    device.choose(arguments.device)  # a name that is no device, or no source, is refused in any command
+    device.choose(arguments.device)  # a name that is not a device, or no source, is refused in any command
     checkpoints.source_order()
     return arguments.run(arguments) or 0
 

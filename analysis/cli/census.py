@@ -99,17 +99,6 @@ def name_model(named: str | None, model: str | None) -> str:
     return next((name for name in (named, model) if name is not None), "minilm")
 
 
-def find_model(name: str) -> Checkpoint:
-    """Find the model that was asked for; nothing stands in for it, since a record names what was measured."""
-    checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for:
-        raise checkpoints.NotFound(
-            f"the model {name!r} is not here; give its folder, or measure {checkpoint.name}, "
-            f"which stands in for it: --model {checkpoint.name}"
-        )
-    return checkpoint
-
-
 def name_record(checkpoint: Checkpoint, control: int | None, name: str | None) -> str:
     """Return the record's name, which is a file's: of the model, and of the seed where its weights are random."""
     ending = "" if control is None else f"-control-{control}"
@@ -120,7 +109,7 @@ def name_record(checkpoint: Checkpoint, control: int | None, name: str | None) -
 
 
 def weights_measured(checkpoint: Checkpoint, control: int | None) -> dict:
-    """Say which weights were measured; random ones have no file, so only the configuration's digest is cited."""
+    """Return which weights were measured; random ones have no file, so only the configuration's digest is cited."""
     about = checkpoint.provenance()
     if control is None:
         return about
@@ -164,7 +153,7 @@ def run(arguments) -> int:
     if where.type == "cuda" and processes.world > 1:
         where = device.choose(f"cuda:{processes.local_rank}")
     passages = texts.passages(count=arguments.count, source=arguments.texts)
-    checkpoint = find_model(name_model(arguments.named, arguments.model))
+    checkpoint = checkpoints.find(name_model(arguments.named, arguments.model))
     name = name_record(checkpoint, arguments.control, arguments.name)
     folder = arguments.folder or RUNS / name
     files = [f"{name}.csv", f"{name}.json"]
@@ -184,8 +173,8 @@ def measure(
 ) -> None:
     """Measure the heads, and write the table and where it is from."""
     from analysis.models import pretrained, reading
+    from analysis.models.controls import fresh_model
     from analysis.reporting import head_table
-    from analysis.reporting.controls import fresh_model
     from analysis.reporting.observations import tokenise
     from analysis.reporting.state import State, identity
 

@@ -16,7 +16,7 @@ def run(arguments) -> int:
 
 def _where(name: str) -> str:
     try:
-        checkpoint = checkpoints.find(name)
+        checkpoint = checkpoints.find(name, stand_in=True)
     except (checkpoints.NotFound, checkpoints.Tampered) as error:
         return str(error)
     if checkpoint.stands_in_for:

@@ -131,7 +131,7 @@ class AttentionLayer(Frozen):
     positions
         What tells positions apart inside the attention; by default nothing does.
     norms
-        The norms around the attention, which are no part of it.
+        The norms around the attention, which are not part of it.
     qk_norm
         The norms of queries and keys, in some families.
     biases
@@ -257,7 +257,7 @@ class AttentionLayer(Frozen):
         )
 
     def reasons(self) -> list[str]:
-        """Say what the book's identities (a score of four parts, two of them constant along a row) cannot take.
+        """Explain what the book's identities (a score of four parts, two of them constant along a row) cannot take.
 
         Empty for GPT-2, OPT, BERT, ViT and the like, where `plain` gives the layer of most chapters.
         """
@@ -265,7 +265,7 @@ class AttentionLayer(Frozen):
         if not isinstance(self.positions, StreamPositions):
             said.append(f"its positions act inside the attention ({self.positions.kind})")
         if self.qk_norm is not None:
-            said.append("its queries and keys pass through a norm, so the key bias is no constant along a row")
+            said.append("its queries and keys pass through a norm, so the key bias is not constant along a row")
         if self.soft_cap is not None:
             said.append(f"its scores pass through a soft cap of {self.soft_cap}: parts add before the cap only")
         if self.sinks is not None:
@@ -293,7 +293,7 @@ class AttentionLayer(Frozen):
         if self.W_V.shape[2] != self.channel or self.b_O.shape[0] != self.model:
             reasons.append("its values are not as wide as its queries, or it writes rows of another width")
         if reasons:
-            raise ValueError(f"the layer is no plain attention layer: {'; '.join(reasons)}")
+            raise ValueError(f"the layer is not a plain attention layer: {'; '.join(reasons)}")
         factor = self.scale * math.sqrt(self.channel)
         if abs(factor - 1) < 1e-12:  # so that no bit of W_Q changes where the scale is 1 / sqrt(channel)
             if self.heads == self.groups:

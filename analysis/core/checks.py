@@ -1,4 +1,4 @@
-"""Refusals at the door of a function: what is no tensor, has another shape or dtype, is empty or not finite.
+"""Argument validation: not a tensor, another shape or dtype, empty, or not finite.
 
 What belongs here: checks of one argument, each with a message that names the argument, what it was and what is allowed.
 What does not: holding all arguments of a call to its signature (:mod:`analysis.core.signatures`), and what an argument
@@ -18,7 +18,7 @@ WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def has_numbers(tensor: Tensor) -> bool:
-    """Say whether the entries of a tensor can be looked at: not on ``meta``, in ``torch.vmap`` or while compiling.
+    """Return whether the entries of a tensor can be looked at: not on ``meta``, in ``torch.vmap`` or while compiling.
 
     >>> has_numbers(torch.zeros(2)), has_numbers(torch.zeros(2, device="meta"))
     (True, False)
@@ -34,7 +34,7 @@ def has_numbers(tensor: Tensor) -> bool:
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Say whether no entry is nan or infinite: by the sum, which needs no memory, and entry by entry only in doubt.
+    """Return whether no entry is nan or infinite: by the sum, which needs no memory, and entry by entry only in doubt.
 
     Where there are no numbers to look at (`has_numbers`) it says yes: a formula passes nan on.
 
@@ -60,7 +60,7 @@ def check_products(left: Tensor, right: Tensor, what: str) -> None:
 
 
 def check_tensor(name: str, tensor: Any) -> None:
-    """Refuse what is no tensor of real numbers: a list, an array, complex numbers.
+    """Refuse what is not a tensor of real numbers: a list, an array, complex numbers.
 
     >>> check_tensor("rows", [1.0, 2.0])
     Traceback (most recent call last):
@@ -73,7 +73,7 @@ def check_tensor(name: str, tensor: Any) -> None:
 
 
 def check_detached(name: str, value: object) -> None:
-    """Refuse a tensor, or what holds one, through which a gradient is asked for, where the function computes none.
+    """Raise for a tensor that requires a gradient, or holds one that does, where the function computes none.
 
     >>> check_detached("rows", torch.zeros(2, requires_grad=True))
     Traceback (most recent call last):
@@ -96,7 +96,7 @@ def check_fit(name: str, tensor: Any, shape: Sequence[int], what: str, like: Ten
     Raises
     ------
     TypeError
-        If it is no tensor.
+        If it is not a tensor.
     ValueError
         If it does not fit.
 
@@ -121,14 +121,14 @@ def check_rows(name: str, rows: Any, width: int, what: str, like: Tensor) -> Non
 
 
 def check_floating(name: str, tensor: Any, *axes: str, exact: bool = False) -> None:
-    """Refuse what is no float32 or float64 tensor with (at least) the given last axes, none of them empty.
+    """Refuse what is not a float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     For formulas, which pass nan on; what would hide it calls `check_real`. ``exact``: these axes and no others.
 
     Raises
     ------
     TypeError
-        If it is no tensor.
+        If it is not a tensor.
     ValueError
         If the dtype is another one, or an axis is missing or empty.
 
@@ -163,12 +163,12 @@ def _written(axes: Sequence[str], exact: bool) -> str:
 
 
 def check_tokens(name: str, tokens: Any, *axes: str, exact: bool = False) -> None:
-    """Refuse what is no tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
+    """Refuse what is not a tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
 
     Raises
     ------
     TypeError
-        If it is no tensor.
+        If it is not a tensor.
     ValueError
         If its numbers are not whole, or there is none.
 
@@ -199,7 +199,7 @@ def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:
 
 
 def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None:
-    """Refuse what is no bool tensor with (at least) the given axes, none of them empty.
+    """Refuse what is not a bool tensor with (at least) the given axes, none of them empty.
 
     >>> check_mask("keep", torch.tensor([1.0, 0.0]), "position")
     Traceback (most recent call last):
@@ -216,7 +216,7 @@ def check_real(name: str, tensor: Any, *axes: str) -> None:
     Raises
     ------
     TypeError
-        If it is no tensor.
+        If it is not a tensor.
     ValueError
         If the dtype is another one, an axis is missing or empty, or an entry is nan or infinite.
 

@@ -20,7 +20,7 @@ def choose(name: str | None = None) -> torch.device:
     Raises
     ------
     ValueError
-        If the name is no device, or names a GPU that this machine does not have.
+        If the name is not a device, or names a GPU that this machine does not have.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""The face of the package, read from its stub: which names it offers, in groups, and where each comes from.
+"""The public API, read from its stub: its names in groups, and the place that each comes from.
 
-What belongs here: reading the list and the modules as text, without torch and without importing what they name. What
-does not: the list (``analysis/__init__.pyi``), importing a name when it is asked for (``analysis/__init__.py``).
+What belongs here: reading the list as text, without importing torch or what it names. What does not: the list
+(``analysis/__init__.pyi``), importing a name when it is first used (``analysis/__init__.py``).
 """
 
 import ast
-import re
+from collections.abc import Iterable
 from pathlib import Path
 
 STUB = Path(__file__).parents[1] / "__init__.pyi"
@@ -32,27 +32,20 @@ def read_face(stub: Path = STUB) -> dict[str, dict[str, str]]:
     return groups
 
 
-def words_of(name: str) -> set[str]:
-    """Return the words of a name, in the singular."""
-    return {word.rstrip("s") for word in name.lower().split("_") if word}
-
-
-def find_places(guess: str, most: int = 3) -> list[str]:
-    """Return modules, and functions and classes in them, whose name has every word of a guess; the shortest first.
+def suggest(guess: str, names: Iterable[str], most: int = 5) -> str:
+    """Return a question that lists names spelled like a guess or sharing a word with it; nothing if there is none.
 
     Examples
     --------
-    >>> find_places("shapley_value")
-    ['analysis.maps.shapley_values']
+    >>> suggest("ov_circuit", ["circuits", "ov_matrix", "attend"])
+    '; did you mean circuits, ov_matrix?'
     """
-    package, places = STUB.parent, []
-    for path in package.rglob("*.py"):
-        parts = path.relative_to(package.parent).with_suffix("").parts
-        if any(part.startswith("_") for part in parts):
-            continue
-        module = ".".join(parts)
-        defined = re.findall(r"^(?:def|class) ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
-        places += [module, *(f"{module}.{name}" for name in defined)]
-    wanted = words_of(guess)
-    found = [place for place in places if wanted and wanted <= words_of(place.rpartition(".")[2])]
-    return sorted(found, key=lambda place: (len(words_of(place.rpartition(".")[2])), place.count("."), place))[:most]
+    from difflib import get_close_matches
+
+    names, own = sorted(names), _words_of(guess)
+    near = [*get_close_matches(guess, names, 3), *(name for name in names if own & _words_of(name))]
+    return f"; did you mean {', '.join(list(dict.fromkeys(near))[:most])}?" if near else ""
+
+
+def _words_of(name: str) -> set[str]:
+    return {word.rstrip("s") for word in name.lower().split("_") if word}

@@ -101,9 +101,9 @@ def read_json_object(path: str | Path) -> dict:
     Raises
     ------
     OSError
-        If it cannot be read, or is no file (`check_regular`).
+        If it cannot be read, or is not a file (`check_regular`).
     ValueError
-        If it is no text, no JSON, nested too deeply, or holds something else.
+        If it is not text, no JSON, nested too deeply, or holds something else.
     """
     check_regular(path, LARGEST)
     try:

@@ -14,7 +14,7 @@ NEEDED = {
 
 
 def can_import(place: str) -> bool:
-    """Say whether what a dotted place needs is installed; nothing is imported.
+    """Return whether what a dotted place needs is installed; nothing is imported.
 
     >>> can_import("analysis.decomposition.terms.semi_bias")
     True
@@ -24,7 +24,7 @@ def can_import(place: str) -> bool:
 
 
 def name_missing_library(error: ModuleNotFoundError, extra: str) -> str:
-    """Say which library is not installed, and which extra of the package brings it.
+    """Name the library that is not installed, and the extra of the package that brings it.
 
     Parameters
     ----------

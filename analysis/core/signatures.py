@@ -1,4 +1,4 @@
-"""``@checked``: a function refuses what does not have the form that its own annotations give its tensors.
+"""``@checked``: validate the tensor arguments of a function against its jaxtyping annotations.
 
 What belongs here: reading a signature once, and holding each call to it. What does not: the refusals of one argument
 and their words (:mod:`analysis.core.checks`), and what an argument means to a formula, which the formula's own function
@@ -87,13 +87,13 @@ class _Rule:
             if not isinstance(layer, self.owner):
                 raise TypeError(
                     f"{self.name} must be {'a sequence of ' * self.several}{self.owner.__name__}, got "
-                    f"{type(layer).__name__}"
+                    f"{type(layer).__name__}{'; give one of its layers' * hasattr(layer, 'layers')}"
                 )
         return [self.first(layer) for layer in layers]
 
 
 class _Promise(threading.local):
-    """What the checked function that runs now vouches for to those that it calls: 1 shapes, 2 finite numbers too."""
+    """What the enclosing checked call already guarantees: 1 shapes, 2 finite numbers too."""
 
     level = 0
 
@@ -119,16 +119,16 @@ def checked(
     mixed: bool = False,
     gradient: bool = True,
 ) -> Callable:
-    """Make a function refuse, before it computes, what does not have the form that its annotations give its tensors.
+    """Validate the arguments of a function against its jaxtyping annotations before it computes.
 
-    They are read once, here. Refused is what is no tensor, or complex; what is annotated ``Float`` and is not in
+    The annotations are read once, here. Raises for what is not a tensor, or is complex; for a ``Float`` argument not in
     float32 or float64, ``Int`` and not of whole numbers, ``Bool`` and no mask; what lacks a named axis or has it empty;
     and of two arguments the second if they give one name of an axis two sizes, or are floating in two dtypes or on two
     devices. Weights (a dataclass) stand for the axes of their first tensor: ``head``, ``model``, ``channel``. The axes
     before the last ones are compared, too, if they share a name (``*batch``).
 
     While a checked function runs, the checked functions that it calls do not check again, unless they refuse nan and
-    infinity and it did not. One that takes a callable vouches for nothing that this is called with.
+    infinity and it did not. One that takes a callable guarantees nothing about the callable's arguments.
 
     A checked function computes in the dtype of its tensors, also under ``torch.autocast``. Where there are no numbers
     to look at (on ``meta``, in ``torch.vmap``) only shapes are checked, and a function that decides by numbers refuses
@@ -216,7 +216,7 @@ def _refuse_gradient(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
 
 
 def _hold(rules: Sequence[_Rule], args: tuple, kwargs: dict) -> None:
-    """Hold the arguments of a call to the rules: quick where all is well, and only else in search of what is wrong."""
+    """Validate the arguments of a call; search for the offending one only on failure."""
     sizes: dict[str, int | tuple[int, ...]] = {}
     first = None
     for rule in rules:
@@ -336,7 +336,7 @@ def _arms(hint: Any) -> Sequence[Any]:
 
 
 def _is_tensor(annotation: Any) -> bool:
-    """Tell whether an annotation is jaxtyping's of a tensor, and names an axis."""
+    """Return whether an annotation is jaxtyping's of a tensor, and names an axis."""
     return getattr(annotation, "array_type", None) is Tensor and any(
         axis.isidentifier() for axis in annotation.dim_str.split()
     )

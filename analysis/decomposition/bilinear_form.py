@@ -43,7 +43,7 @@ def bordered(weights: AttentionLayer) -> Bordered:
     Raises
     ------
     ValueError
-        If this is no plain attention layer (`AttentionLayer.plain`).
+        If this is not a plain attention layer (`AttentionLayer.plain`).
 
     Examples
     --------

@@ -36,7 +36,7 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     Raises
     ------
     TypeError, ValueError
-        If ``x`` is no finite float32 or float64 matrix of at least one row, ``blocks`` does not divide its width, or
+        If ``x`` is not a finite float32 or float64 matrix of at least one row, ``blocks`` does not divide its width, or
         the function returns a row of another width.
 
     Examples
@@ -67,7 +67,7 @@ def off_diagonal_share(coupling: Float[Tensor, "block block"]) -> float:
     Raises
     ------
     TypeError, ValueError
-        If the coupling is no finite square matrix, has a negative entry, or is zero.
+        If the coupling is not a finite square matrix, has a negative entry, or is zero.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def interaction(
     Raises
     ------
     TypeError, ValueError
-        If a and b are no finite matrices of one shape, ``blocks`` does not divide their width, or the pair does not
+        If a and b are not finite matrices of one shape, ``blocks`` does not divide their width, or the pair does not
         name two different blocks.
 
     Examples
@@ -140,8 +140,8 @@ def additive_share(
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no finite matrix of at least two rows, ``blocks`` does not divide its width, or the function is
-        constant (no variance to explain) or not finite on what was drawn.
+        If ``rows`` is not a finite matrix of at least two rows, ``blocks`` does not divide its width, or the function
+        is constant (no variance to explain) or not finite on what was drawn.
     """
     check_blocks("rows", rows.shape[-1], blocks)
     if len(rows) < 2:
@@ -192,7 +192,7 @@ def expand_score(
     Raises
     ------
     TypeError, ValueError
-        If ``parts`` is no finite float32 or float64 tensor of three axes, or weights and biases do not fit it.
+        If ``parts`` is not a finite float32 or float64 tensor of three axes, or weights and biases do not fit it.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def expand_score(
 def vanishing(
     terms: Float[Tensor, "query_part key_part query key"], tolerance: float | None = None
 ) -> Bool[Tensor, "query_part key_part"]:
-    """Tell which terms of an expansion are constant along every row, and so vanish in the softmax.
+    """Return which terms of an expansion are constant along every row, and so vanish in the softmax.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def vanishing(
     Raises
     ------
     TypeError, ValueError
-        If ``terms`` is no finite float32 or float64 tensor of four axes, or the tolerance is finer than it.
+        If ``terms`` is not a finite float32 or float64 tensor of four axes, or the tolerance is finer than it.
 
     Examples
     --------

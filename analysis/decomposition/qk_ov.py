@@ -19,6 +19,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
 from analysis.core.checks import check_fit, check_floating, check_real, check_tensor
 from analysis.core.precision import without_autocast
+from analysis.core.signatures import checked
 from analysis.transformer.attention import Attended, check_input, hide_keys, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
 
@@ -27,6 +28,7 @@ Messages = Float[Tensor, "*batch head key model"]
 PerHead = Float[Tensor, "head model other"]
 
 
+@checked
 def qk_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_Q W_K^T`` for each head: ``W^P (head, model, other)``, rank at most ``channel``.
 
@@ -40,6 +42,7 @@ def qk_matrix(weights: AttentionLayer) -> PerHead:
     return einsum(weights.W_Q, weights.W_K, "head model channel, head other channel -> head model other")
 
 
+@checked
 def ov_matrix(weights: AttentionLayer) -> PerHead:
     """Merge ``W_V W_O`` for each head: ``W^M (head, model, other)``, rank at most ``channel``."""
     W_V = weights.per_head(weights.W_V)
@@ -65,7 +68,7 @@ def update_bias(weights: AttentionLayer) -> Float[Tensor, " model"]:
         the text.
     """
     if weights.sinks is not None:
-        raise ValueError("layer has sinks: its rows of attention sum to less than 1, so the value bias is no constant")
+        raise ValueError("layer has sinks: its rows of attention sum to less than 1, so the value bias is not constant")
     return weights.b_O + einsum(weights.per_head(weights.b_V), weights.W_O, "head value, head value model -> model")
 
 
@@ -175,7 +178,7 @@ def attend_by_patterns(x: Residual, weights: AttentionLayer) -> Attended:
     Raises
     ------
     ValueError
-        If ``x`` does not fit the layer, or this is no plain attention layer (`AttentionLayer.plain`).
+        If ``x`` does not fit the layer, or this is not a plain attention layer (`AttentionLayer.plain`).
     """
     check_floating("weights.W_Q", weights.W_Q, "model", "channel")
     scores = hide_keys(match(patterns(x, weights), x, weights.channel), weights.mask)

@@ -222,7 +222,7 @@ def key_direction(layer: AttentionLayer) -> Float[Tensor, "head model"]:
     Raises
     ------
     ValueError
-        If this is no plain attention layer (`AttentionLayer.plain`): with rotary positions the direction turns.
+        If this is not a plain attention layer (`AttentionLayer.plain`): with rotary positions the direction turns.
 
     Examples
     --------
@@ -244,9 +244,9 @@ def semi_bias(y: Float[Tensor, "*batch key model"], layer: AttentionLayer) -> Pe
     The fast way to this one part of `score_terms`: ``b_Q W_K^T`` is collapsed first, so the cost is one product of
     ``(key, model)`` with ``(model, head)`` and no key is ever formed. ``y`` may be anything that lives in the stream:
     what a layer read, or positions or tokens. A layer with a norm before it reads rows that have passed it; raw rows
-    give it another scale than the model's scores have. So of a table ``apply_norm(table, layer.norm())`` is each row as
-    the layer reads it alone. With the weights of ``fold_norm``, which count the bias of the norm among the biases, give
-    the table divided by ``sigma``.
+    give it another scale than the model's scores have. For a table of positions or tokens, pass
+    ``apply_norm(table, layer.norm())``. With the weights of ``fold_norm``, which count the bias of the norm among the
+    biases, give the table divided by ``sigma``.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def six_terms(e: Residual, p: Float[Tensor, "position model"], layer: AttentionL
     Raises
     ------
     ValueError
-        If widths, lengths or dtypes disagree, or an entry is not finite; if this is no plain attention layer, or the
+        If widths, lengths or dtypes disagree, or an entry is not finite; if this is not a plain attention layer, or the
         norm no LayerNorm.
 
     References

@@ -131,7 +131,7 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
     Raises
     ------
     TypeError
-        If ``parts`` is no tensor in float32 or float64, or ``visible`` none of bool.
+        If ``parts`` is not a tensor in float32 or float64, or ``visible`` none of bool.
     ValueError
         If there is no part or no key, ``parts`` require a gradient, which is not computed, an entry is nan or
         infinite (``visible`` marks masked keys, never minus infinity), the mask does not fit one part, a row may see no

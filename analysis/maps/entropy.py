@@ -33,7 +33,7 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     Raises
     ------
     TypeError, ValueError
-        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1
+        If ``attention`` is not a finite float32 or float64 tensor, has a negative entry or a row that does not sum to 1
         or attends to more than ``keys``, or there are fewer than two keys.
 
     Examples
@@ -62,7 +62,7 @@ def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*
     Raises
     ------
     TypeError, ValueError
-        If ``attention`` is no finite float32 or float64 tensor, has a negative entry or a map of zeros alone, or
+        If ``attention`` is not a finite float32 or float64 tensor, has a negative entry or a map of zeros alone, or
         ``bins`` is below 2.
 
     Examples

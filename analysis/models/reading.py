@@ -1,7 +1,7 @@
 """Reading models: from a name, a folder or a module in memory to plain tensors, layer by layer.
 
-`load` is the one door. What is read is what is there: a tensor that the configuration implies and the model lacks is an
-error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
+`load` is the entry point. What is read is what is there: a tensor that the configuration implies and the model lacks is
+an error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
 model that was read. What does not: the table (:mod:`analysis.models.families`), making a layer of tensors
 (:mod:`analysis.models.layers`), computing with it (:mod:`analysis.transformer.attention`), running models
 (:mod:`analysis.models.pretrained`).
@@ -10,8 +10,10 @@ model that was read. What does not: the table (:mod:`analysis.models.families`),
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -41,7 +43,7 @@ HASHED = 2**30
 
 @dataclass(frozen=True, repr=False)
 class Layers(Sequence):
-    """The attention of every layer of a model; a layer is read when it is asked for, and no other tensor is."""
+    """The attention of every layer of a model; each layer is read on first use, and no other tensor is."""
 
     model: "Model"
 
@@ -59,7 +61,7 @@ class Layers(Sequence):
 class Model:
     """A model that was read: its attention layer by layer, its tables, what was found, from where, and what is missing.
 
-    Nothing is held but names; each tensor is read when it is asked for.
+    Nothing is held but names; each tensor is read on use, and so is the module that runs.
 
     Attributes
     ----------
@@ -71,6 +73,10 @@ class Model:
         Where its files came from; ``None`` for a module in memory.
     absent
         What a folder that holds a part by design does not have of the attention and the tables.
+    dtype
+        What tensors of files become, in the module too.
+    held
+        The module in memory and the tokenizer that `load` was given, if any.
 
     Examples
     --------
@@ -84,6 +90,49 @@ class Model:
     tensors: Tensors
     checkpoint: Checkpoint | None = None
     absent: tuple[str, ...] = ()
+    dtype: torch.dtype = torch.float32
+    held: tuple[torch.nn.Module | None, Any] = (None, None)
+
+    @cached_property
+    def module(self) -> torch.nn.Module:
+        """The model that runs: the one in memory, or that of the files (`pretrained.load`), read when first used."""
+        from analysis.models import pretrained  # it imports this module
+
+        module = self.held[0]
+        return pretrained.load(self.checkpoint, dtype=self.dtype) if module is None else module
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer: the one that `load` was given, or that of the folder that the model was read from.
+
+        Raises
+        ------
+        ValueError
+            If the model is a module in memory that was not read from a folder.
+        """
+        from analysis.models import pretrained
+
+        module, tokenizer = self.held
+        if tokenizer is not None:
+            return tokenizer
+        folder = self.checkpoint or Path(getattr(module, "name_or_path", None) or "no folder")
+        if isinstance(folder, Path) and not folder.is_dir():
+            raise ValueError(
+                f"{type(module).__name__} comes without its tokenizer: load(model, tokenizer=...) takes it along, or "
+                "give ids in place of a text"
+            )
+        return pretrained.tokenizer(folder)
+
+    def encode(self, inputs: Any) -> Any:
+        """Return the tokenizer's tensors for a text, or for a list of texts; ids and named inputs as they are.
+
+        >>> load("gpt2-mini").encode("To be or not to be")["input_ids"].shape
+        torch.Size([1, 6])
+        """
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            return inputs
+        return self.tokenizer(texts, return_tensors="pt", padding=self.tokenizer.pad_token is not None)
 
     @property
     def layers(self) -> Layers:
@@ -294,7 +343,7 @@ class Model:
         return "\n".join(f"{name:<10}{said}" for name, said in self.describe().items())
 
     def describe(self) -> dict[str, str]:
-        """Say what was found, from where, and what is missing, in words for a table."""
+        """Describe what was found, from where, and what is missing, in words for a table."""
         family, config, missing = self.family, self.config, self.missing
         groups = expected.count_groups(family, config)
         shared = "" if groups == self.heads else f" on {groups} keys and values"
@@ -333,6 +382,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
+AnyModel = str | Path | Checkpoint | torch.nn.Module | Model
+"""What `load` takes, and with it every function of a whole model."""
+
+
 def count_parameters(row: Family, config: Config) -> int:
     """Count the parameters of a whole model, of a row that says what its layers have beside attention.
 
@@ -350,21 +403,32 @@ def count_parameters(row: Family, config: Config) -> int:
 
 
 def load(
-    source: str | Path | Checkpoint | torch.nn.Module, *, stack: str | None = None, dtype: torch.dtype = torch.float32
+    source: AnyModel,
+    *,
+    stack: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    tokenizer: Any = None,
+    stand_in: bool = False,
 ) -> Model:
-    """Read a model: from its name, its folder, what `checkpoints.find` found, or a module of transformers in memory.
+    """Open a model, given by name, by folder, or as a module of transformers in memory.
 
-    Of files only headers are read here, and no model is built. A module's parameters are looked at where they are.
+    Reads only the headers of safetensors files; nothing is instantiated before ``layers``, ``module`` or another
+    attribute is used. A module in memory is read in place.
 
     Parameters
     ----------
     source
-        A name or folder as `checkpoints.find` takes it, its checkpoint, or a loaded model with or without a head on it.
+        A name or folder as `find` takes it, its checkpoint, a loaded module with or without a head on it, or a `Model`,
+        which is returned as it is.
     stack
-        Which of its stacks, where it has more than one: ``"encoder"``, ``"decoder"``, ``"text"``, ``"vision"``;
-        default: the first that the table lists.
+        Stack to read, for models with more than one: ``"encoder"``, ``"decoder"``, ``"text"``, ``"vision"``; default:
+        the first that the table lists.
     dtype
         What tensors of files become; a module's stay as they are.
+    tokenizer
+        Tokenizer of a module in memory, for functions that take a text.
+    stand_in
+        As in `find`: whether a smaller model may take the place of one that is not here.
 
     Raises
     ------
@@ -382,6 +446,10 @@ def load(
     >>> layer.heads, layer.positions.kind, layer.mask.causal
     (8, 'learned', True)
     """
+    if isinstance(source, Model):
+        if stack in (None, source.family.stack):
+            return source if tokenizer is None else replace(source, held=(source.held[0], tokenizer))
+        source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
         config, name = getattr(source, "config", None), type(source).__name__
         if not hasattr(config, "to_dict"):
@@ -396,10 +464,11 @@ def load(
                 f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
                 "model = model.merge_and_unload()"
             )
-        return _choose(config, module_source(source), stack, name, None)
-    checkpoint = checkpoints.resolve(source)
+        return replace(_choose(config, module_source(source), stack, name, None), held=(source, tokenizer))
+    checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
-    return _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
+    read = _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
+    return replace(read, dtype=dtype, held=(None, tokenizer))
 
 
 def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:

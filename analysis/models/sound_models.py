@@ -26,7 +26,7 @@ SAMPLES = 320
 
 
 def reads_sound(checkpoint: Checkpoint) -> bool:
-    """Say whether the encoder of a model is run on sounds.
+    """Return whether the encoder of a model is run on sounds.
 
     >>> from analysis.models.checkpoints import find
     >>> reads_sound(find("gpt2-mini"))
@@ -111,7 +111,7 @@ def frames_of(
     sounds
         With 16,000 samples per second, each at least one position long.
     bands
-        Of the mel scale, as many as the model has.
+        Number of mel bins of the model.
     positions
         A sound is cut after so many, of 20 ms each.
 

@@ -90,13 +90,13 @@ def draw_readings(
     order
         The names of the gates, ``gates.GATES``.
     tokens
-        Of the sentence; every few of them are written on the left.
+        Tokens of the sentence; every few of them are written on the left.
     ax
         The panels to draw into, two for each map; default: a new figure.
     cmap
         The colours of the weights, by matplotlib's name.
     colours
-        Of the gates, by name.
+        Colours of the gates, by name.
 
     Examples
     --------

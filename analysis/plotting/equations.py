@@ -52,7 +52,7 @@ def draw_equation(
     Raises
     ------
     ValueError
-        If there is no matrix, one is no matrix or not finite, or signs, titles, names or the kind do not fit.
+        If there is no matrix, one is not a matrix or not finite, or signs, titles, names or the kind do not fit.
 
     Examples
     --------

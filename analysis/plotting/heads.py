@@ -32,7 +32,7 @@ def draw_heads(
     Raises
     ------
     ValueError
-        If the two are no tables of the same layers and heads, or hold entries that are not finite.
+        If the two are not tables of the same layers and heads, or hold entries that are not finite.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The ladder of controls in one look: the trained network as a line or a point, every rung as a band over its seeds."""
+"""The control levels in one look: the trained network as a line or a point, each level as a band over its seeds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Ladder(NamedTuple):
     trained
         ``(layer,)``, or ``(layer, 3)`` with the ends of an interval.
     controls
-        By rung, ``(seed, layer)``.
+        By control level, ``(seed, layer)``.
     """
 
     trained: np.ndarray
@@ -41,7 +41,7 @@ def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 
 
 
 def _with_own(colours: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the colours of the trained network and of the rungs: those of the book where others are not given."""
+    """Return the colours of the trained network and the control levels: by default those of the book."""
     own = {"trained": style.COLOURS["trained"]} | {rung: colour for rung, (colour, _) in style.RUNGS.items()}
     return own | dict(colours or {})
 
@@ -49,7 +49,7 @@ def _with_own(colours: Mapping[str, str] | None) -> dict[str, str]:
 def draw_lines(
     panel: Axes, ladder: Ladder, along: Sequence[float] | None = None, colours: Mapping[str, str] | None = None
 ) -> None:
-    """Draw a ladder over layers into a panel: a band for each rung, and the trained network's line on top."""
+    """Draw a ladder over layers into a panel: a band for each control level, and the trained network's line on top."""
     colours = _with_own(colours)
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     along = np.arange(len(trained)) if along is None else np.asarray(along)
@@ -93,7 +93,7 @@ def lines(
     """Draw ladders over layers, a panel per title in so many rows, with one legend.
 
     They are drawn into the panels ``ax``, if these are given; ``colours`` are those of the trained network and of
-    the rungs.
+    the control levels.
 
     Raises
     ------

@@ -29,7 +29,7 @@ def draw_beside_random(
     ax
         The panels to draw into, one for each that is drawn; default: a new figure.
     colours
-        Of the trained values and of the random ones.
+        Colours of the trained values and of the random ones.
 
     Raises
     ------

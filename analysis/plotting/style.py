@@ -91,7 +91,7 @@ WEIGHT_CMAP = "cividis"  # attention, from 0 to a stated limit
 
 
 def look_of(network: str) -> dict[str, str]:
-    """Return colour, dashes and label of a network's curve: those of its rung of controls, or those of a trained one.
+    """Return colour, dashes and label of a network's curve: those of its control level, or of a trained one.
 
     >>> look_of("random"), look_of("MiniLM")["color"] == COLOURS["trained"]
     ({'color': '#999999', 'linestyle': '-', 'label': 'random'}, True)
@@ -144,7 +144,7 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
     Parameters
     ----------
     colours
-        Colours by what they stand for: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a rung of :data:`RUNGS`.
+        Colours by what they stand for: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`RUNGS`.
     cmap
         One colour map for scores, weights and positions, by matplotlib's name.
 

@@ -24,7 +24,7 @@ from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.families import expected
 from analysis.models.files import MissingTensor
 from analysis.models.offloading import Offloaded
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
@@ -50,7 +50,7 @@ RULE = (
     "dtype's epsilon. A wrong sign, weight or option changes the first digits of some number, rounding the last ones: "
     "a sum of n terms moves by about the square root of n epsilons, and allowed are 2,900 of them in float32 and 67 "
     "million in float64. In half precision 11 or 32 are: there the library sums in float32, and rounds what it stores. "
-    "Where the model keeps its angles in float32, its numbers in float64 are held to float32."
+    "Where the model keeps its angles in float32, its numbers in float64 are compared at the precision of float32."
 )
 SOUNDS: dict[str, Callable[[Any], tuple[int, ...]]] = {
     "whisper": lambda config: (config.num_mel_bins, 2 * config.max_source_positions),
@@ -101,14 +101,14 @@ class Certificate:
 
 
 def certify(
-    model: str | Path, *, out: str | Path, texts: str | Path | None = None, longest: int = LONGEST, command: str = ""
+    model: AnyModel, *, out: str | Path, texts: str | Path | None = None, longest: int = LONGEST, command: str = ""
 ) -> Certificate:
     """Compare each layer and head of a model with its own modules; write a page, its numbers and a badge.
 
     Parameters
     ----------
     model
-        A name or folder as :func:`analysis.models.checkpoints.find` takes it.
+        A model as `load` takes it.
     out
         The folder for ``index.html``, ``certificate.json`` and ``badge.svg``: new, empty, or of an earlier certificate.
     texts
@@ -136,9 +136,9 @@ def certify(
     >>> certificate.holds, certificate.sentence() in badge
     (True, True)
     """
-    checkpoint, began = files_of(model), time.monotonic()
-    certificate = Certificate(checkpoint.label())
-    with claim_folder(out, "certificate", FILES) as folder:
+    began = time.monotonic()
+    with files_of(model) as checkpoint, claim_folder(out, "certificate", FILES) as folder:
+        certificate = Certificate(checkpoint.label())
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
         command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
@@ -215,7 +215,7 @@ def _ids(
 
 
 def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tensor]) -> Iterator[str]:
-    """Say what the comparison says nothing about."""
+    """Describe what the comparison says nothing about."""
     yield "The library's own loading: its modules were given the tensors that have their names in the files."
     yield "Embeddings, MLPs, experts and heads of a task: they ran, and were compared with nothing."
     longest = max((value.shape[1] for name, value in inputs.items() if "ids" in name), default=0)

@@ -1,8 +1,8 @@
 """What is unusual about a model: where it lies further from all of its controls than chance would put it.
 
 A model that was never trained is one more draw of what its controls are draws of, so that nothing should be said of it.
-Each quantity of a layer, and the most that any head does of each pattern, is therefore compared with every rung of the
-ladder, in units of the spread between its seeds. One level holds for the whole page.
+Each quantity of a layer, and the most that any head does of each pattern, is therefore compared with every control
+level of the ladder, in units of the spread between its seeds. One level holds for the whole page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +19,14 @@ from analysis.reporting.measurement import Measurement
 from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations
 
 LEVEL = 0.05
-"""How many comparisons of a page chance may put beyond the line, on average, where there is nothing to find."""
+"""Expected number of false positives per report."""
 FEWEST = 3
-"""Seeds of a rung below which nothing is compared: two say next to nothing of a spread."""
+"""Seeds of a control level below which nothing is compared: two say next to nothing of a spread."""
 LEAST = 0.05
-"""By how much of a share, from 0 to 1, a model must exceed all of its controls: less is no matter how sure."""
+"""Minimum effect size, from 0 to 1: smaller excesses over all controls are not reported, however significant."""
 LEAST_NATS = 0.25
 FLOOR = 1e-3
-"""A spread is counted as no smaller than this share of the least effect: rounding is no measure of anything."""
+"""A spread is counted as no smaller than this share of the least effect: rounding is not a measure of anything."""
 FARTHEST = 999
 SHOWN = 10
 """How many heads are shown at most."""
@@ -98,8 +98,8 @@ class Comparison:
     Attributes
     ----------
     spreads
-        How far the nearest rung's mean is, in units of the spread that another seed would show: positive where the
-        model has more than every rung, negative where it has less, 0 where rungs lie on both sides.
+        How far the nearest control level's mean is, in units of the spread that another seed would show: positive where
+        the model has more than every level, negative where it has less, 0 where levels lie on both sides.
     beyond
         By how much the model exceeds all controls, on either side; negative within what they span.
     """
@@ -161,7 +161,7 @@ class Comparisons:
 def spreads_away(
     trained: Float[np.ndarray, " place"], controls: Mapping[str, Float[np.ndarray, "seed _"]], floor: float
 ) -> Float[np.ndarray, " place"]:
-    """Return how far a model is from the nearest rung of its controls, in spreads (`Comparison.spreads`).
+    """Return how far a model is from the nearest control level of its controls, in spreads (`Comparison.spreads`).
 
     Where the model is one more draw, this is Student's t of as many degrees of freedom as seeds less one.
 
@@ -198,7 +198,7 @@ def measure_heads(observed: Observations) -> dict[str, Float[np.ndarray, "layer 
 
 
 def compare(measured: Measurement) -> Comparisons | None:
-    """Compare a model with its controls; nothing where it was not run, or where a rung has fewer than 3 seeds."""
+    """Compare a model with its controls; nothing if it was not run or a control level has under 3 seeds."""
     if measured.beside is None or min(map(len, measured.controls.values()), default=0) < FEWEST:
         return None
 
@@ -262,7 +262,7 @@ def find_most(comparison: Comparison) -> tuple[int, float]:
 
 
 def say_layers(comparison: Comparison, quantity: Quantity) -> str:
-    """Say where a quantity lies outside of its controls, and how many places chance would put there.
+    """Describe where a quantity lies outside of its controls, and how many places chance would put there.
 
     Examples
     --------

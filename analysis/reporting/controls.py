@@ -5,21 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from analysis.models.controls import LARGE, PERMUTED, RANDOM, RUNGS, permute_into, scale_in_place
+from analysis.models.controls import LARGE, PERMUTED, RANDOM, RUNGS, fresh_model, permute_into, scale_in_place
 from analysis.reporting.observations import Observations
-
-
-def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """Return a model of the same configuration with random weights, as its library initialises it."""
-    before = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        torch.set_default_dtype(next(model.parameters()).dtype)  # made in another, it would take twice the memory
-        try:
-            fresh = type(model)(model.config)
-        finally:
-            torch.set_default_dtype(before)
-    return fresh.eval().requires_grad_(False).to(model.device)
 
 
 def observe_controls(
@@ -34,12 +21,12 @@ def observe_controls(
     see
         Measures a network, and keeps nothing of it.
     seeds
-        Of each rung.
+        Random seeds per control level.
 
     Yields
     ------
     tuple
-        The rung, the seed and what was seen, as soon as one is measured.
+        The control level, the seed and what was seen, as soon as one is measured.
     """
     for seed in seeds:
         network = fresh_model(model, seed)
@@ -52,7 +39,7 @@ def observe_controls(
 
 
 def ladder_of(controls: Mapping[str, Sequence[Observations]], read) -> dict[str, np.ndarray]:
-    """Return one number of every control, ``(seed, layer)`` by rung, in the order of the ladder.
+    """Return one number of every control, ``(seed, layer)`` by control level, in the order of the ladder.
 
     >>> ladder_of({}, read=None)
     {}

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.data import texts as bundled_texts
-from analysis.models import checkpoints, pretrained
+from analysis.models import pretrained
 from analysis.models.pretrained import input_device
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.comparison import measure_heads
 from analysis.reporting.observations import (
     OF_HEADS,
@@ -118,7 +117,7 @@ class HeadTable:
 
 
 def census(
-    model: str | Path | torch.nn.Module,
+    model: AnyModel,
     texts: Sequence[str] | str | None = None,
     *,
     tokenizer: Any = None,
@@ -136,16 +135,16 @@ def census(
     Parameters
     ----------
     model
-        A name or a folder, as `load` takes it, or a model of transformers in evaluation mode with its ``tokenizer``.
+        A model as `load` takes it; a module of transformers in evaluation mode.
     texts
         Strings, or one; default: the passages that come with the package. Cut to ``longest`` tokens; those that are
         too short for a map to be read are left out. The table says how many.
     tokenizer
-        That of a model in memory.
+        Tokenizer of a module in memory; default: `Model.tokenizer`.
     batch
         How many texts the model reads at once; those of similar length go together, padded on the right.
     device, dtype, device_map
-        Of a model that is read here: `pretrained.load`.
+        Passed to `pretrained.load`, for a model given by name or folder.
 
     Returns
     -------
@@ -166,15 +165,13 @@ def census(
     >>> len(table.rows()), 0 <= table.rows()[0]["previous"] <= 1
     (16, True)
     """
-    if isinstance(model, torch.nn.Module):
-        if tokenizer is None:
-            raise ValueError("tokenizer must be that of the model, since the model is one in memory")
+    read = load(model, tokenizer=tokenizer)
+    tokenizer = read.tokenizer
+    if isinstance(model, torch.nn.Module | Model):
+        model = read.module
         pretrained.check_reads_text(model)
-        read = load(model)
     else:
-        checkpoint = checkpoints.find(str(model))
-        tokenizer, read = pretrained.tokenizer(checkpoint), load(checkpoint)
-        model = pretrained.load(checkpoint, device=device, dtype=dtype, device_map=device_map)
+        model = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
     if texts is None:
         texts = bundled_texts.passages()
     given = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, min(longest, read.room or longest))
@@ -207,7 +204,7 @@ def observe_heads(
     state
         Where the sums are kept every few seconds, and what an interrupted census goes on from.
     show
-        Whether to say how far it is.
+        Show progress.
     """
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")

@@ -3,8 +3,10 @@
 import json
 import math
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from analysis.maps.sinks import find_sink
 from analysis.models import attention_hooks, pretrained, sound_models
 from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.files import MissingTensor
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 from analysis.plotting import style
 from analysis.plotting.attention_viewer import AttentionViewer
 from analysis.reporting import state
@@ -56,7 +58,7 @@ VIEWED = 150_000
 
 
 def report(
-    model: str | Path | Model,
+    model: AnyModel,
     *,
     out: str | Path,
     texts: str | Path | None = None,
@@ -65,7 +67,7 @@ def report(
     longest: int = LONGEST,
     weights_only: bool = False,
     device: torch.device | str = "cpu",
-    beside: str | Path | Model | None = None,
+    beside: AnyModel | None = None,
     book: str | None = None,
     show: bool = False,
     command: str = "",
@@ -77,7 +79,7 @@ def report(
     Parameters
     ----------
     model
-        A name or folder as :func:`analysis.models.checkpoints.find` takes it, or what `analysis.load` read of files.
+        A model as `load` takes it.
     out
         The folder for ``index.html`` and ``report.json``: a new or empty one, or that of an earlier report.
     texts
@@ -87,7 +89,7 @@ def report(
     count
         How many of them are read; default: all.
     seeds
-        Of each rung of the ladder of controls; with fewer than 3 nothing is compared.
+        Random seeds per control level; at least 3 to compare.
     longest
         Tokens of a text, at most.
     weights_only
@@ -98,7 +100,7 @@ def report(
         Where the book's pages lie, for links: an address, or a path relative to the page; default: no links, so that
         the page can be sent to somebody who has no book.
     show
-        Whether to say how far it is, and what was not run and why.
+        Show progress and skipped steps.
     command
         What the page says that it was made by; default: the call of this function.
 
@@ -114,7 +116,7 @@ def report(
     ValueError
         If its family is not read, no text is long enough, or a number means nothing.
     Refused
-        If the folder holds what is no report.
+        If the folder holds what is not a report.
     MemoryError
         If a layer, or the whole model that is to run, does not fit.
 
@@ -130,12 +132,13 @@ def report(
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     models = [model] if beside is None else [model, beside]
-    checkpoints = [files_of(each) for each in models]
-    of_sound = sound_models.reads_sound(checkpoints[0])
-    if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
-        raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
-    passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
-    with claim_folder(out, KIND, FILES) as folder:
+    with ExitStack() as stack:
+        checkpoints = [stack.enter_context(files_of(each)) for each in models]
+        of_sound = sound_models.reads_sound(checkpoints[0])
+        if any(sound_models.reads_sound(each) != of_sound for each in checkpoints):
+            raise ValueError("beside must read texts or sounds as model does: they are run on the same ones")
+        passages = [] if weights_only else _find_inputs(texts, count, of_sound=of_sound)
+        folder = stack.enter_context(claim_folder(out, KIND, FILES))
         began, each = time.monotonic(), []
         for checkpoint, given in zip(checkpoints, models, strict=True):
             measured = measure_parameters(
@@ -173,7 +176,7 @@ def _find_inputs(
 
 
 def _say_sounds(given: Sequence[sounds.Sound], source: str | Path | None, longest: int) -> str:
-    """Say what stood in for texts, which is not speech."""
+    """Describe what stood in for texts, which is not speech."""
     seconds = min(max(map(len, given)), longest * sound_models.SAMPLES) / sound_models.RATE
     what = (
         f"No recording comes with the package, so the encoder was given {len(given)} sounds that were made: "
@@ -191,7 +194,7 @@ def _say_sounds(given: Sequence[sounds.Sound], source: str | Path | None, longes
 def _provenance(
     run: dict[str, Any], passages: Sequence[str] | Sequence[sounds.Sound], given: str | Path | None, seeds: int
 ) -> dict[str, str]:
-    """Say what repeats a report, in words for a table."""
+    """Describe what repeats a report, in words for a table."""
     rows = {
         "Command": str(run["command"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
@@ -222,22 +225,19 @@ def _tell(measured: Measurement, show: bool) -> None:
             print(f"{measured.about['Model']}: {what}: {why}", file=sys.stderr)
 
 
-def files_of(model: str | Path | Model) -> Checkpoint:
-    """Return where a model's files are."""
-    if not isinstance(model, Model):
-        checkpoint = find(str(model))
-    elif model.checkpoint is None:
-        raise ValueError(
-            "model is a module in memory: save it with its tokenizer (save_pretrained), and give the folder"
-        )
-    else:
-        checkpoint = model.checkpoint
-    if checkpoint.stands_in_for:
-        raise NotFound(
-            f"the model {checkpoint.stands_in_for!r} is not here; give its folder, or ask for a report on "
-            f"{checkpoint.name}, which stands in for it"
-        )
-    return checkpoint
+@contextmanager
+def files_of(model: AnyModel) -> Iterator[Checkpoint]:
+    """Give a model's files; a module in memory is written into a temporary folder, with its tokenizer if it has one."""
+    read = load(model)
+    if read.checkpoint is not None:
+        yield read.checkpoint
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, type(read.module).__name__)
+        read.module.save_pretrained(place)
+        with suppress(ValueError):
+            read.tokenizer.save_pretrained(place)
+        yield find(place)
 
 
 def _run(
@@ -296,9 +296,9 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
 
 
 def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
-    """Name tokens as one reads them: a blank before a word is a middle dot, what is no whole letter stays coded.
+    """Name tokens as one reads them: a blank before a word is a middle dot, what is not a whole letter stays coded.
 
-    >>> tokenizer = pretrained.tokenizer(find("gpt2-mini"))
+    >>> tokenizer = pretrained.tokenizer("gpt2-mini")
     >>> name_tokens(tokenizer, tokenizer("If the name is")["input_ids"])
     ['If', '·the', '·name', '·is']
     """

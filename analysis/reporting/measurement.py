@@ -29,7 +29,7 @@ FEW = 8
 BESIDE = 4
 """How many texts the controls read: what they are compared with is what the model does on the same ones."""
 SEEDS = 5
-"""Of each rung of the ladder of controls."""
+"""Random seeds per control level."""
 PICTURE = 40
 """Tokens of the text whose maps are drawn."""
 
@@ -58,7 +58,7 @@ class Measurement:
     beside: Observations | None = None
     """The same on the first :data:`BESIDE` texts, which the controls read as well."""
     controls: dict[str, list[Observations]] = field(default_factory=dict)
-    """What was seen of each control on the same few texts, by rung."""
+    """What was seen of each control on the same few texts, by control level."""
     not_run: str = ""
     """Why the model was not run."""
     sounds: str = ""
@@ -83,7 +83,7 @@ class Measurement:
 
 
 def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
-    """Say what a model is, in words for a table."""
+    """Describe what a model is, in words for a table."""
     first = read.layers[0]
     norm, qk = first.norm() or (first.norms[0] if first.norms else None), first.qk_norm
     names = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
@@ -144,7 +144,7 @@ def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = Fals
 
 
 def reasons_not_to_split(read: Model) -> str:
-    """Say why the scores of a model are not split into four parts; nothing where they are."""
+    """Explain why the scores of a model are not split into four parts; nothing where they are."""
     first = read.layers[0]
     rotary = isinstance(first.positions, Rotary)
     return "; ".join(reason for reason in first.reasons() if not (rotary and "positions act" in reason))
@@ -230,7 +230,7 @@ def observe(
         Ids, ``(1, position)`` each. Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those on
         which the model is compared with its controls.
     seeds
-        How many of each rung of the ladder.
+        Number of seeds per control level.
     longest, first
         Tokens of random text, at most, and the one that it begins with, if any.
     """

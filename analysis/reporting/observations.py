@@ -49,7 +49,7 @@ class Observations:
     """Sums over texts, by layer and head or by state (``states``).
 
     ``parts`` holds what each part of the scores explains, counted from 0; ``mean_parts`` the same, counted from the
-    mean query and key (:mod:`analysis.reporting.origins`). ``repeats`` and ``ranges`` are no sums: the scores of
+    mean query and key (:mod:`analysis.reporting.origins`). ``repeats`` and ``ranges`` are not sums: the scores of
     `read_repeats`, and with rotary positions the largest range over heads, in nats, of the kernel of the mean input.
     """
 
@@ -200,7 +200,7 @@ def add_text(
     Parameters
     ----------
     sums
-        Of a model with so many layers and heads.
+        Number of layers and of heads.
     model
         In evaluation mode.
     ids

@@ -93,7 +93,7 @@ def _range(kernel: Float[np.ndarray, "head distance"]) -> Float[np.ndarray, " he
 
 
 def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[str]:
-    """Say what is preferred counted from 0, and counted from the mean input."""
+    """Describe what is preferred counted from 0, and counted from the mean input."""
     said = []
     fixed = {name: of.max() for name, of in sizes.items() if name != "mean input"}
     if not any(fixed.values()):

@@ -19,7 +19,7 @@ from analysis.transformer.position_scores import alibi_slopes
 
 BIASES = ("b_Q", "b_K", "b_V")
 LINE = 4
-"""Standard deviations beyond which a difference of two halves of positions is no chance."""
+"""Standard deviations beyond which a difference of two halves of positions is not chance."""
 
 
 @dataclass(frozen=True)

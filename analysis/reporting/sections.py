@@ -220,7 +220,7 @@ def _sinks(measured: Measurement, comparisons: Comparisons | None) -> Section:
 
 
 def _name_sinks(measured: Measurement) -> str:
-    """Say which tokens of the text that is drawn are sinks."""
+    """Return which tokens of the text that is drawn are sinks."""
     if measured.maps is None:
         return ""
     received = measured.maps.mean(-2)

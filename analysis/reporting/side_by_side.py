@@ -56,7 +56,7 @@ def _say_unusual(measured: Measurement) -> list[Statement | str]:
 
 
 def _say_same(measured: Measurement, other: Measurement) -> str:
-    """Say whether the files of the two are the same."""
+    """Return whether the files of the two are the same."""
     digests = [{value for name, value in of.about.items() if name.startswith("sha256")} for of in (measured, other)]
     return (
         "Their files are the same."

@@ -60,7 +60,7 @@ def statements(measured: Measurement, comparisons: Comparisons | None) -> list[S
 
 
 def _said_plainer(candidate: UnusualHead, candidates: Sequence[UnusualHead]) -> bool:
-    """Say whether a plainer measure says the same of this head.
+    """Return whether a plainer measure says the same of this head.
 
     >>> back = UnusualHead(0, 2, "backward", 0.98, 0.0, 700.0)
     >>> before = UnusualHead(0, 2, "previous", 0.96, 0.02, 300.0)
@@ -97,7 +97,7 @@ def _heads(measured: Measurement, candidates: Sequence[UnusualHead]) -> list[Sta
 
 
 def _name_sink(sinks: SinkKeys, places: Sequence[tuple[int, int]]) -> str:
-    """Say which key the sink of some heads is.
+    """Return which key the sink of some heads is.
 
     >>> sinks = SinkKeys(np.zeros((2, 1, 1), int), np.full((2, 1, 1), "[CLS]"))
     >>> _name_sink(sinks, [(0, 0)])
@@ -140,7 +140,7 @@ def _positions(measured: Measurement) -> list[Statement]:
 
 
 def _layers(comparison: Comparison, quantity: Quantity) -> Statement:
-    """Say where a quantity of the layers lies outside of its controls."""
+    """Describe where a quantity of the layers lies outside of its controls."""
     subject = quantity.words[0].upper() + quantity.words[1:]
     layer, nearest = find_most(comparison)
     unit = f" {quantity.unit}" if quantity.unit else ""

@@ -59,7 +59,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no finite float32 or float64 tensor, there is no position to sum, ``keep`` is no mask of
+        If ``rows`` is not a finite float32 or float64 tensor, there is no position to sum, ``keep`` is not a mask of
         booleans, or the index itself is too large for the dtype. What stands in rows that are not kept does not matter.
 
     Notes
@@ -206,7 +206,7 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
     Raises
     ------
     TypeError, ValueError
-        If either is no finite float32 or float64 tensor, or they have different heads or positions.
+        If either is not a finite float32 or float64 tensor, or they have different heads or positions.
 
     Notes
     -----

@@ -147,5 +147,5 @@ class Moments(Sums):
 
     def _number(self) -> Tensor:
         if self.state["count"] == 0:
-            raise ValueError("nothing was added yet: there is no mean of nothing")
+            raise ValueError("no samples yet: there is no mean")
         return self.state["count"].double()

@@ -117,7 +117,7 @@ def bounded(interval: Interval, trials: int, *, share: bool = True, level: float
     share
         Whether the value is a share.
     level
-        Of the interval, in all cases.
+        Confidence level of the interval.
 
     Raises
     ------

@@ -73,8 +73,8 @@ def lilliefors(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows"
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no float32 or float64 tensor, or a row has fewer than 4 coordinates, an entry that is not finite,
-        or no spread.
+        If ``rows`` is not a float32 or float64 tensor, or a row has fewer than 4 coordinates, an entry that is not
+        finite, or no spread.
 
     Notes
     -----
@@ -161,7 +161,7 @@ def critical_value(n: int, level: float = 0.05) -> float:
     """Return the D that a Gaussian sample of size n exceeds with probability ``level``.
 
     From ``TABLE``; between its levels linear in log(level). The error is below 0.5 % of the value at levels down
-    to 0.01: tests hold it to fresh simulations and to the sizes that statsmodels simulated.
+    to 0.01: tests compare it with fresh simulations and with the sizes that statsmodels simulated.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no float32 or float64 tensor, has an entry that is not finite, or a row without spread.
+        If ``rows`` is not a float32 or float64 tensor, has an entry that is not finite, or a row without spread.
 
     Examples
     --------

@@ -24,9 +24,9 @@ class Agreement:
     Attributes
     ----------
     attention
-        Of entries of the maps.
+        Error of the entries of the maps.
     output
-        Of what the layers write, in parts of its largest entry.
+        Error of what the layers write, relative to its largest entry.
     norm
         Of what their norms make of a row, in parts of the largest entry, and of what stands before or after them: what
         a norm before the layer returns is what the layer reads, and so on. 0 where there is none.

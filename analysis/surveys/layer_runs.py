@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import places, read_inputs, real_rows
-from analysis.models.reading import Model, load
+from analysis.models.reading import AnyModel, Model, load
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -135,7 +135,7 @@ def _watch(model: torch.nn.Module, seen: _Seen, paths: Sequence[str]) -> Iterato
 
 
 def layer_inputs(
-    model: torch.nn.Module, inputs: Any, layer: int = 0, *, stack: str | None = None
+    model: AnyModel, inputs: Any, layer: int = 0, *, stack: str | None = None
 ) -> Float[Tensor, "batch position model"]:
     """Run a model and return what one of its attention layers reads: after the norm, where there is one before it.
 
@@ -144,16 +144,16 @@ def layer_inputs(
     Parameters
     ----------
     model
-        A model of transformers in evaluation mode, of any family that `load` reads.
+        A model as `load` takes it; a module of transformers in evaluation mode.
     inputs
-        What its tokenizer returns, or ids alone, ``(batch, position)``; lists and arrays are taken as tensors. Followed
-        are ids or embeddings, token types, a mask with two axes, ``position_ids``, images and sounds
-        (`models.inputs.FOLLOWED`); anything else is refused. Padding may be on either side where it is not counted as
-        positions, or ``position_ids`` leave it out.
+        A text or a list of texts; or what the tokenizer returns, or ids alone, ``(batch, position)``; lists and arrays
+        are taken as tensors. Followed are ids or embeddings, token types, a mask with two axes, ``position_ids``,
+        images and sounds (`models.inputs.FOLLOWED`); anything else is refused. Padding may be on either side where it
+        is not counted as positions, or ``position_ids`` leave it out.
     layer
         Counted from the end if it is negative.
     stack
-        As in `load`, where a model has more than one.
+        Stack to read, as in `load`, for models with more than one.
 
     Returns
     -------
@@ -175,11 +175,11 @@ def layer_inputs(
     >>> x.ndim, x.shape[-1] == model.config.n_embd
     (3, True)
     """
-    return _read_by(model, load(model, stack=stack), inputs, layer)[0]
+    return _read_by(*_open(model, inputs, stack), layer)[0]
 
 
 def score_parts(
-    model: torch.nn.Module,
+    model: AnyModel,
     inputs: Any,
     layer: int = 0,
     *,
@@ -189,21 +189,25 @@ def score_parts(
     """Run a model and take the scores of one of its attention layers apart: `score_terms` of what the layer reads.
 
     The parts add up to the scores of the model's own queries and keys where its ``position_ids`` have them, before any
-    soft cap and mask, and have a first axis for the texts of a batch. Rows at padding count as 0. Arguments and
-    refusals as `layer_inputs` and `score_terms`.
+    soft cap and mask, and have a first axis for the texts of a batch. Padded rows are 0. See `layer_inputs` for the
+    parameters and `score_terms` for the errors.
 
     Examples
     --------
-    >>> from analysis.models.families.tiny import tiny_inputs, tiny_model
-    >>> model = tiny_model("gpt2")
-    >>> parts = score_parts(model, tiny_inputs(model), layer=1)
+    >>> parts = score_parts("gpt2-mini", "To be or not to be", layer=1)
     >>> parts.semi_bias.shape[-2], torch.equal(parts.total(), sum(parts.stack()))
     (1, True)
     """
-    read = load(model, stack=stack)
-    x, named = _read_by(model, read, inputs, layer)
+    module, read, inputs = _open(model, inputs, stack)
+    x, named = _read_by(module, read, inputs, layer)
     own = _computable(read.layers[layer])
     return score_terms(x, own, origin, positions=places(read, own.positions, named))
+
+
+def _open(model: AnyModel, inputs: Any, stack: str | None) -> tuple[torch.nn.Module, Model, Any]:
+    """Return the module that runs, what `load` reads of it, and its inputs, those of a text too."""
+    given = load(model, stack=stack)
+    return given.module, load(given.module, stack=given.family.stack), given.encode(inputs)
 
 
 def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tuple[Tensor, dict[str, Tensor]]:

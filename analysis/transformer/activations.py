@@ -17,7 +17,7 @@ from analysis.core.axes import Attention, Projected, Residual
 class LayerActivations:
     """One layer on ``x``: maps and values of its heads, then the rows after each step.
 
-    A part that `Switches` leave out hands on what it reads; an MLP that is left out adds zeros.
+    A part that `Switches` leave out returns what it reads; an MLP that is left out adds zeros.
     """
 
     x: Residual

@@ -1,4 +1,4 @@
-r"""Multi-head attention of any family: the plain formulas that every rewriting in the book is held to.
+r"""Multi-head attention of any family: the plain formulas that every rewriting in the book is compared with.
 
 Grouped queries, positions inside the attention, norms of queries and keys, sinks, a soft cap, windows: whatever an
 `AttentionLayer` says, on any number of leading batch axes. What belongs here: queries, keys, values, scores, softmax,
@@ -171,7 +171,7 @@ def mask_future(scores: Float[Tensor, "*any query key"]) -> Float[Tensor, "*any 
 
 
 def visible_keys(mask: Mask, positions: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
-    """Say which keys each query sees.
+    """Return which keys each query sees.
 
     >>> visible_keys(Mask(causal=True, reach=1), 3).int()
     tensor([[1, 0, 0],

@@ -250,7 +250,7 @@ def composition_scores(
     Raises
     ------
     TypeError, ValueError
-        If these are no finite float32 or float64 tensors of three axes, or W does not fit W_O.
+        If these are not finite float32 or float64 tensors of three axes, or W does not fit W_O.
 
     Examples
     --------

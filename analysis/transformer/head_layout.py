@@ -69,7 +69,7 @@ def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no finite float32 or float64 matrix, or ``blocks`` does not divide its width.
+        If ``rows`` is not a finite float32 or float64 matrix, or ``blocks`` does not divide its width.
 
     Examples
     --------

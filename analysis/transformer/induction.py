@@ -107,7 +107,7 @@ def build(
     similarity
         ``G``: how well a token (row) matches a stored token (column); the identity where omitted.
     dtype
-        Of the matrices: float64, or float32 to see what it costs.
+        Dtype of the matrices: float64, or float32 to see what it costs.
     device
         Where they lie; where ``similarity`` does, or on the CPU, if omitted.
 

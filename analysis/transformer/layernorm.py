@@ -116,7 +116,7 @@ def jacobian(y: Float[Tensor, " model"], norm: Norm) -> Float[Tensor, "model mod
     Raises
     ------
     TypeError, ValueError
-        If ``y`` is not one row of the norm's width, in its dtype, or too large; or if the norm is no LayerNorm.
+        If ``y`` is not one row of the norm's width, in its dtype, or too large; or if the norm is not a LayerNorm.
 
     Examples
     --------
@@ -138,8 +138,8 @@ def normalise(rows: Float[Tensor, "*any model"], eps: float = 1e-12) -> Float[Te
     Raises
     ------
     TypeError, ValueError
-        If ``rows`` is no finite float32 or float64 tensor (in float16 the square of 256 overflows), or its squares are
-        too large for its dtype.
+        If ``rows`` is not a finite float32 or float64 tensor (in float16 the square of 256 overflows), or its squares
+        are too large for its dtype.
 
     Examples
     --------

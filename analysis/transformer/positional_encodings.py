@@ -43,7 +43,7 @@ def sinusoidal_positions(
 
 @checked(finite=True, gradient=False)
 def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
-    r"""Return how far a square matrix is from knowing distance only: :math:`\|G - T\|_F / \|G\|_F`.
+    r"""Return relative Frobenius distance to the nearest Toeplitz matrix: :math:`\|G - T\|_F / \|G\|_F`.
 
     ``T`` has the mean of each diagonal of ``G`` along that diagonal, so 0 means that an entry depends on
     ``row - column`` alone.
@@ -51,7 +51,7 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     Raises
     ------
     TypeError, ValueError
-        If ``gram`` is no finite square matrix, or is zero.
+        If ``gram`` is not a finite square matrix, or is zero.
 
     Examples
     --------

@@ -114,8 +114,6 @@ def _origin(checkpoint: checkpoints.Checkpoint) -> str | None:
 
 def _warn(rows: list[dict], checkpoint: checkpoints.Checkpoint) -> None:
     """Say on stderr what the numbers cannot be trusted for."""
-    if checkpoint.stands_in_for:
-        print(f"warning: {checkpoint.label()}", file=sys.stderr)
     refused = [row["name"] for row in rows if row["class"] is None and row["unknown"] > LIMIT]
     empty = [row["name"] for row in rows if row["class"] is None and row["unknown"] <= LIMIT]
     doubtful = [row["name"] for row in rows if row["class"] is not None and row["unknown"] > HIGH]

@@ -173,7 +173,8 @@ class Experiment:
 
 def _has_model(name: str) -> bool:
     try:
-        return checkpoints.find(name).stands_in_for is None
+        checkpoints.find(name)
+        return True
     except checkpoints.NotFound:
         return False
 

@@ -20,7 +20,7 @@ QUERY, HEAD, BACK = 300, 3, 60
 
 def scores_of_positions() -> tuple[Float[Tensor, "head key"], Float[Tensor, "head query key"]]:
     """Return what positions alone add to the scores of GPT-2's first layer, tokens as wide as a position."""
-    model = load("gpt2", dtype=torch.float64)
+    model = load("gpt2", stand_in=True, dtype=torch.float64)
     p, ln = model.positions, model.norm("attention")
     own = sigma(p, ln.eps)
     return position_scores(p, torch.sqrt(own**2 + own.median() ** 2), fold_norm(model.layers[0], ln))

@@ -323,6 +323,7 @@ CALLS = {
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
     "maps.locality.causal_attention": {"scores": SCORES},
     "maps.locality.nearest_mass": {"attention": MAPS},
+    "maps.locality.previous_token_share": {"attention": MAPS},
     "maps.locality.peak_distance": {"attention": MAPS},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},

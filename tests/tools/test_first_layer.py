@@ -46,7 +46,7 @@ def test_the_licence_and_the_origin_stand_beside_it(bundled):
 
 
 def test_it_is_found_under_its_own_name_where_gpt2_is_not_at_hand(bundled):
-    found = find("gpt2", sources=["bundled"])
+    found = find("gpt2", sources=["bundled"], stand_in=True)
     assert (found.name, found.folder, found.stands_in_for) == (NAME, bundled.folder, "gpt2")
     assert found.label() == f"{NAME} (standing in for gpt2)"
 

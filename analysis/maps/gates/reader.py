@@ -145,7 +145,7 @@ def read_gates(
     Raises
     ------
     TypeError
-        If ``attention`` is no tensor of real floating-point numbers.
+        If ``attention`` is not a tensor of real floating-point numbers.
     ValueError
         If the maps are not square, have fewer than 8 positions, are not finite, or have rows that do not sum to 1
         (or look ahead though ``causal``).
@@ -202,7 +202,7 @@ def shuffle_rows(
 
 
 def _check(attention: Tensor, causal: bool, level: float) -> Tensor:
-    """Refuse what is no batch of attention maps; return it in a precision to compute in."""
+    """Refuse what is not a batch of attention maps; return it in a precision to compute in."""
     if not isinstance(attention, Tensor) or not attention.is_floating_point():
         form = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
         raise TypeError(

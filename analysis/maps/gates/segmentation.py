@@ -145,7 +145,7 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     A run has to pass a second test, which can only take runs away: :math:`\prod_q \lambda(p_q)` of its rows must be
     below :math:`\mathtt{level}/n^2` as well, with the rate
     :math:`\lambda(p) = \bigl(p + \sqrt{p(4-3p)}\bigr)/2` at which runs in rows of one ``p`` become rarer. It asks more
-    of short runs. For rows whose ``p`` differ it is no bound, so it cannot stand alone.
+    of short runs. For rows whose ``p`` differ it is not a bound, so it cannot stand alone.
     """
     length = visible.sum(-2)
     n = visible.shape[-2]
@@ -224,9 +224,9 @@ def find_blocks(hits: Tensor, counts: Tensor, visible: Tensor, level: float, nee
     """Find blocks among the hits of a smoothed map: large enough for chance, and not a band of long diagonals.
 
     Smoothing makes neighbours alike, so the evidence that its hits must give grows with ``ln(n)**2``, as on ``TUNING``.
-    That is no test, since how alike depends on the noise. The test is on the map itself, whose raised cells ``counts``
-    has (:func:`tabulate`): the box that a cell's runs span holds more of them than rows with their weights at random
-    places put into any box of the map.
+    That is not a test, since how alike depends on the noise. The test is on the map itself, whose raised cells
+    ``counts`` has (:func:`tabulate`): the box that a cell's runs span holds more of them than rows with their weights
+    at random places put into any box of the map.
     """
     n = visible.shape[-1]
     left, right = run_ends(hits, -1)
@@ -262,7 +262,7 @@ def box_evidence(counts: Tensor, boxes: Tensor) -> Tensor:
     visible cells of a box a share ``f`` is raised, where rows with their weights at random places have the share ``p``
     on average; 0 where that is no fewer. Of all boxes of a map of such rows the largest evidence was below
     :math:`\ln(n^2/\mathtt{level})` in a share ``1 - level`` of draws or more wherever it was simulated
-    (``test_boxes_of_random_cells``). That is no proof: the bound over all :math:`n^4/4` boxes is far above, since
+    (``test_boxes_of_random_cells``). That is not a proof: the bound over all :math:`n^4/4` boxes is far above, since
     boxes that overlap say the same.
 
     >>> raised = torch.tensor([[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]]).bool()

@@ -17,7 +17,7 @@ from analysis.models.files import MissingTensor
 MOST_LAYERS = 1000
 """Of a model: as many as the deepest that was published has (DeepNet), so that a mistaken number is refused at once."""
 BUFFERS = ("rotary_emb.inv_freq", "masked_bias", "causal_mask", "relative_position_index")
-"""Ends of names inside an attention that files may hold and that are no parameters, in any family."""
+"""Ends of names inside an attention that files may hold and that are not parameters, in any family."""
 
 
 def for_family(source: Source, row: Family, config: Config) -> Tensors | None:

@@ -55,7 +55,7 @@ def falcon_groups(config: Config) -> int:
 
 
 def two_norms(config: Config, layer: int) -> bool:
-    """Say whether Falcon's attention and MLP, which stand side by side, have a norm each."""
+    """Return whether Falcon's attention and MLP, which stand side by side, have a norm each."""
     return bool(
         config.new_decoder_architecture and config.parallel_attn and config.num_ln_in_parallel_attn in (2, None)
     )

@@ -35,7 +35,7 @@ def albert_group(config: Config, layer: int) -> int:
     Raises
     ------
     ValueError
-        If there are more groups than layers, so that some are no layer's.
+        If there are more groups than layers, so that some belong to none.
     """
     groups, layers = config.num_hidden_groups, config.num_hidden_layers
     if groups > layers:

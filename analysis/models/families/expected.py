@@ -39,7 +39,7 @@ def has_biases(row: Family, config: Config) -> str:
 
 
 def has_bias(name: NormName | QueryKeyNames, config: Config) -> bool:
-    """Say whether a norm has a bias."""
+    """Return whether a norm has a bias."""
     if name.bias is None:
         return name.kind == "layer"
     return bool(getattr(config, name.bias)) if isinstance(name.bias, str) else name.bias

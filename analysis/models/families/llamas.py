@@ -22,12 +22,12 @@ def gemma_scale(config: Config, layer: int, channel: int) -> float:
 
 
 def rotary_left_out(config: Config, layer: int) -> bool:
-    """Say whether a layer has no positions by the list of such layers (SmolLM3, Llama 4)."""
+    """Return whether a layer has no positions by the list of such layers (SmolLM3, Llama 4)."""
     return not config.no_rope_layers[layer]
 
 
 def full_attention(config: Config, layer: int) -> bool:
-    """Say whether a layer sees every key, where that means that it has no positions (Cohere 2)."""
+    """Return whether a layer sees every key, where that means that it has no positions (Cohere 2)."""
     return layer_type(config, layer) == "full_attention"
 
 

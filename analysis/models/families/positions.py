@@ -24,7 +24,7 @@ def layer_type(config: Config, layer: int) -> str | None:
 
 
 def is_causal(config: Config) -> bool:
-    """Say whether a decoder is one: with ``is_causal`` false its positions see later ones too, as embedders may."""
+    """Return whether a decoder is one: with ``is_causal`` false its positions see later ones too, as embedders may."""
     return bool(getattr(config, "is_causal", True))
 
 
@@ -34,7 +34,7 @@ def within(config: Config, *, sides: int) -> Mask:
     Raises
     ------
     ValueError
-        If it is no positive whole number.
+        If it is not a positive whole number.
     """
     window = _whole(config, "sliding_window")
     return Mask(causal=sides == 1, reach=window - 1 if sides == 1 else window)

@@ -179,12 +179,12 @@ class Family:
     older: tuple[tuple[str, str], ...] = ()
     """Parts of names, and what files call them."""
     buffers: tuple[str, ...] = ()
-    """What files may hold inside the attention of a layer and is no parameter."""
+    """What files may hold inside the attention of a layer and is not a parameter."""
     rest: Rest | None = None
     """What the layers have beside attention."""
     rounded: str = ""
     """Why the model's own numbers are known in float32 only, where they are."""
     files_only: bool = False
-    """Whether this is the layout of files alone, which the library changes as it loads them."""
+    """True if this layout occurs only in files (the library converts it on load)."""
     notes: str = ""
     """What a reader has to know, for the generated table."""

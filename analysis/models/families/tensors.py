@@ -36,7 +36,7 @@ def module_source(module: torch.nn.Module) -> Source:
 
 
 def file_source(checkpoint: Checkpoint, dtype: torch.dtype | None) -> Source:
-    """Return the tensors in a checkpoint's files; each is read when it is asked for, and no other."""
+    """Return the tensors in a checkpoint's files; each is read on use, and no other."""
     files = TensorFiles(checkpoint)
     where = f"{checkpoint.name} ({checkpoint.folder})"
     return Source(where, files.headers, lambda name: files.read(name, dtype))

@@ -150,7 +150,7 @@ def test_what_was_left_out_or_cut_is_said_and_recorded(model, capsys):
         (["--longest", "7"], "--longest must be 8 to"),
         (["--batch", "0"], "--batch must be 1 to"),
         (["--device-map", "auto", "--control", "1"], "leave out --control and torchrun"),
-        (["--model", "bert", "--sources", "bundled"], "give its folder, or measure minilm"),
+        (["--model", "bert", "--sources", "bundled"], "or take minilm by its name"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, capsys):

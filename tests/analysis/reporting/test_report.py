@@ -18,6 +18,7 @@ from analysis.cli import build_parser
 from analysis.cli import report as command
 from analysis.data import sounds
 from analysis.models import checkpoints, pretrained, sound_models
+from analysis.models.families.tiny import tiny_model
 from analysis.reporting import making, origins
 from analysis.reporting.page import Section, render
 from tests.analysis.reporting.random_models import make_random, save
@@ -221,10 +222,21 @@ def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path
     assert mine.split("How it was measured")[0] == theirs.split("How it was measured")[0]
 
 
-def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
+def test_a_module_in_memory_is_reported_on_and_certified_as_its_files_are(tmp_path):
     module = pretrained.load(checkpoints.find("gpt2-mini"))
-    with pytest.raises(ValueError, match="save it with its tokenizer"):
-        analysis.report(analysis.load(module), out=tmp_path / "out")
+    pages = [
+        analysis.report(each, out=tmp_path / str(k), weights_only=True) for k, each in enumerate((module, "gpt2-mini"))
+    ]
+    numbers, due = (json.loads((page.parent / "report.json").read_text()) for page in pages)
+    assert numbers["parameters"] == due["parameters"]
+    with making.files_of(module) as files:
+        assert (files.folder / "tokenizer.json").is_file()
+    with making.files_of(tiny_model("llama")) as files:
+        assert not (files.folder / "tokenizer.json").is_file()
+    assert not files.folder.exists()
+
+
+def test_a_short_text_is_refused(tmp_path):
     with pytest.raises(ValueError, match="longest must be at least 8, got 7"):
         analysis.report("gpt2-mini", out=tmp_path / "out", longest=7)
     assert not (tmp_path / "out").exists()
@@ -232,7 +244,7 @@ def test_a_module_in_memory_has_no_tokenizer_to_report_with(tmp_path):
 
 def test_nothing_stands_in_for_a_model(tmp_path, monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
-    with pytest.raises(checkpoints.NotFound, match="stands in for it"):
+    with pytest.raises(checkpoints.NotFound, match="or take minilm by its name"):
         run("bert", "--out", str(tmp_path / "out"))
 
 

@@ -78,7 +78,7 @@ def test_what_makes_a_missing_model_is_said(monkeypatch, tmp_path):
     nowhere = replace(checkpoints.KNOWN["variant-bert-mini"], bundle=tmp_path)
     monkeypatch.setitem(checkpoints.KNOWN, "variant-bert-mini", nowhere)
     with pytest.raises(checkpoints.NotFound, match="make it with python -m book train variant-bert-mini"):
-        checkpoints.find("variant-bert-base")
+        checkpoints.find("variant-bert-mini")
 
 
 def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):

@@ -85,7 +85,7 @@ def test_a_model_without_its_tokens_or_mlps_is_refused_where_it_must_run(tmp_pat
 
 def test_nothing_stands_in_for_a_model_that_a_reader_names(monkeypatch):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
-    with pytest.raises(checkpoints.NotFound, match="'gpt2' was asked for and is not here"):
+    with pytest.raises(checkpoints.NotFound, match="'gpt2' is in none of bundled"):
         choose_inputs("gpt2", own="gpt2-mini", device="cpu")
     with pytest.raises(checkpoints.NotFound, match="unknown model 'no-such'"):
         choose_inputs("no-such", own="gpt2-mini", device="cpu")
