@@ -133,9 +133,7 @@ def test_an_adapter_in_memory_is_refused_with_how_to_merge_it(tmp_path):
 def test_a_tokenizer_of_sentencepiece_alone_is_named(tmp_path, name):
     folder = write_model(tmp_path / "tiny")
     (folder / name).write_bytes(b"x")
-    with pytest.raises(
-        NotFound, match=rf"has only {name} .* AutoTokenizer\.from_pretrained\(FOLDER\)\.save_pretrained"
-    ):
+    with pytest.raises(NotFound, match=rf"has only {name} .*AutoTokenizer\.from_pretrained\(FOLDER\)\.save_pretrained"):
         pretrained.tokenizer(find("tiny", folder=folder))
 
 
