@@ -24,11 +24,11 @@ def compute(device: torch.device) -> Result:
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
     documents, fewer = ([each.text for each in load_documents(each=count)] for count in (None, EACH))
-    trained = [read_text(network, tokenizer, text) for text in documents]
+    trained = [read_maps(network, tokenizer, text) for text in documents]
     controls = make_controls(
         network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
     )
-    random = [np.mean([read_text(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
+    random = [np.mean([read_maps(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
     arrays = {
         "trained": np.array([holding for holding, _ in trained], np.float32),
         "random": np.array(random, np.float32),
@@ -37,7 +37,7 @@ def compute(device: torch.device) -> Result:
     return Result({}, arrays, dict.fromkeys(arrays, 0.02))
 
 
-def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], tuple[float, float]]:
+def read_maps(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], tuple[float, float]]:
     """Return the share of a text's maps with a gate, by threshold, and the shares of its columns in bundles."""
     (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
     maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])

@@ -9,11 +9,10 @@ as much of every row can be taken from cells at random.
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, scaled_dot_product_attention
 
-from analysis.core.axes import Attention
 from analysis.core.weights import EncoderLayer
 from analysis.maps import gates
 from analysis.models import attention_hooks
@@ -21,15 +20,17 @@ from analysis.transformer.encoder import run_layer
 
 EMPTY = 1e-6  # a row with less left than this stays as it was
 
-Choice = Callable[[Attention], Bool[Tensor, "head query key"]]
-Take = Callable[[Attention], Attention]
-Change = Callable[[Attention, Attention], Attention]
+Maps = Float[Tensor, "*batch query key"]
+"""Maps maps of any number of heads."""
+Choice = Callable[[Maps], Bool[Tensor, "*batch query key"]]
+Take = Callable[[Maps], Maps]
+Change = Callable[[Maps, Maps], Maps]
 
 
 # ---- What is done with the weights that are taken
 
 
-def leave_short(maps: Attention, taken: Attention) -> Attention:
+def leave_short(maps: Maps, taken: Maps) -> Maps:
     """Take the weights away; rows sum to less than 1.
 
     >>> leave_short(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
@@ -38,7 +39,7 @@ def leave_short(maps: Attention, taken: Attention) -> Attention:
     return maps - taken
 
 
-def renormalise(maps: Attention, taken: Attention) -> Attention:
+def renormalise(maps: Maps, taken: Maps) -> Maps:
     """Take the weights away and make rows sum to 1 again; a row that would be left empty stays as it is.
 
     >>> renormalise(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
@@ -49,7 +50,7 @@ def renormalise(maps: Attention, taken: Attention) -> Attention:
     return torch.where(total > EMPTY, rest / total.clamp_min(EMPTY), maps)
 
 
-def scale_up(maps: Attention, taken: Attention) -> Attention:
+def scale_up(maps: Maps, taken: Maps) -> Maps:
     """Take nothing away, and make the other weights as large as renormalising would: rows sum to more than 1.
 
     >>> scale_up(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.5, 0.0, 0.0]]))
@@ -59,7 +60,7 @@ def scale_up(maps: Attention, taken: Attention) -> Attention:
     return torch.where(total > EMPTY, renormalise(maps, taken) + taken, maps)
 
 
-def hold_volume(maps: Attention, taken: Attention) -> Attention:
+def hold_volume(maps: Maps, taken: Maps) -> Maps:
     """Give every row of a head the mean of what is taken from its rows; the rest keeps its proportions.
 
     >>> maps = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
@@ -86,7 +87,7 @@ WAYS: dict[str, tuple[Change, bool]] = {
 # ---- Which weights are taken
 
 
-def choose_sink(maps: Attention) -> Bool[Tensor, "head query key"]:
+def choose_sink(maps: Maps) -> Bool[Tensor, "*batch query key"]:
     """Choose the first token's column."""
     chosen = torch.zeros_like(maps, dtype=torch.bool)
     chosen[..., 0] = True
@@ -98,7 +99,7 @@ def choose_gate(gate: int) -> Choice:
     return lambda maps: gates.read_gates(maps).cells == gate
 
 
-def draw_as_much(maps: Attention, share: Tensor, generator: torch.Generator) -> Attention:
+def draw_as_much(maps: Maps, share: Tensor, generator: torch.Generator) -> Maps:
     """Take cells of each row at random until they hold a share of it; of the last one only what is wanting.
 
     >>> taken = draw_as_much(torch.full((1, 4), 0.25), torch.tensor([[0.6]]), torch.Generator().manual_seed(0))
@@ -154,7 +155,7 @@ def measure_ways(
 
 
 class Ablate:
-    """Attention that changes one layer: sequence ``2 h`` of a batch loses head ``h``, ``2 h + 1`` gets it uniform.
+    """Maps that changes one layer: sequence ``2 h`` of a batch loses head ``h``, ``2 h + 1`` gets it uniform.
 
     The last sequence is left as it is.
     """

@@ -69,8 +69,8 @@ def draw_as_long(biases: Sequence[Tensor], seed: int) -> list[Tensor]:
     """Draw biases in random directions, head by head as long as the given ones.
 
     >>> drawn, = draw_as_long([torch.tensor([[3.0, 4.0], [0.0, 1.0]])], 0)
-    >>> drawn.norm(dim=-1)
-    tensor([5., 1.])
+    >>> drawn.norm(dim=-1).round(decimals=4).tolist()
+    [5.0, 1.0]
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = [torch.randn(b.shape, generator=generator).to(b) for b in biases]

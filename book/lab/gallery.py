@@ -48,6 +48,7 @@ def choose_heads(strength: Float[np.ndarray, "kind layer head"]) -> list[tuple[i
 def pool(maps: Float[Tensor, "map query key"], square: int = POOLED) -> Float[Tensor, "map row column"]:
     """Return means over squares of cells, in multiples of an even share; what is left over at the end is dropped.
 
+    >>> import torch
     >>> pool(torch.eye(4)[None], 2).tolist()
     [[[2.0, 0.0], [0.0, 2.0]]]
     """

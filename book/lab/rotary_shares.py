@@ -77,7 +77,7 @@ def split_attention(
     return split
 
 
-def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.ndarray, "*run layer part"]:
+def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.ndarray, "*run layer 4"]:
     """Return what each of the four parts explains of the divergence of a layer's heads together.
 
     >>> mean_shares(np.ones((1, 2, 2, 8, 5))).round(2).tolist()[0][0][0]
@@ -87,9 +87,7 @@ def mean_shares(shares: Float[np.ndarray, "*run layer head part"]) -> Float[np.n
     return by_layer / by_layer.sum(-1, keepdims=True)
 
 
-def whole_shares(
-    shares: Float[np.ndarray, "*model counted layer head part"],
-) -> Float[np.ndarray, "*model counted part"]:
+def whole_shares(shares: Float[np.ndarray, "*model counted layer head part"]) -> Float[np.ndarray, "*model counted 4"]:
     """Return what each of the four parts explains of the divergence of all heads of a model together.
 
     >>> whole_shares(np.ones((2, 2, 8, 5))).round(2).tolist()[0]

@@ -168,7 +168,7 @@ def listed(root: Path = ROOT) -> list[str]:
     """Return the pages of the table of contents, as ``book/semi-bias``, in order.
 
     >>> listed()[:2]
-    ['book/intro', 'book/notation']
+    ['book/intro', 'book/attention']
     """
     toc = (root / "_toc.yml").read_text(encoding="utf-8")
     return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from book.lab.mathematics.heads_within_layers import leave_out_layers, link_heads
+from book.lab.heads_within_layers import leave_out_layers, link_heads
 
 TEXTS, LAYERS, HEADS = 4, 6, 12
 DEPTH = 3.0 * np.arange(LAYERS)[:, None]
