@@ -1,4 +1,4 @@
-"""The book: its pages, the studies behind them (``book.studies``) and what publishes both (``book.publish``)."""
+"""The book: its pages, the long computations behind them, what these share, and what publishes all."""
 
 from analysis.models import checkpoints
 from book.lab.models import MODELS

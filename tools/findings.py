@@ -16,8 +16,8 @@ from matplotlib.colors import to_hex
 from analysis import apply_norm, compute_scores, distance_kernel, find, load, mask_future, passages, project, semi_bias
 from analysis.models import pretrained
 from analysis.plotting import style
+from book.lab.ablation import WAYS
 from book.publish import experiments
-from book.studies.bert_gates.sink import WAYS
 
 WIDTH, MARGIN = 480, 16
 """Of a drawing, in pixels where a page is wide; on a phone it is a little narrower, and its letters still read."""

@@ -247,7 +247,7 @@ def _entropy(measured: Measurement, comparisons: Comparisons | None) -> Section:
         figures.against_controls({"entropy of the rows": entropy}, ["share of uniform"]),
         "Lines over the layers: the trained model and its controls.",
         "Mean entropy of a row over that of uniform attention on the keys that it sees.",
-        chapters={"evidence/bert-normality": "Normality, cone index, entropy"},
+        chapters={"evidence/entropy": "Entropy of heads"},
     )
 
 
@@ -269,7 +269,8 @@ def _rows(measured: Measurement, comparisons: Comparisons | None) -> Section:
         "Four panels over the layers: the trained model and its controls.",
         "What each layer reads, and last what leaves the model, mean over texts.",
         chapters={
-            "evidence/bert-normality": "Normality, cone index, entropy",
+            "evidence/cone": "Cone index and singular values",
+            "evidence/bert-normality": "Gaussian rows and sums",
             "evidence/bert-rank": "Rank collapse and LayerNorm",
         },
     )

@@ -63,11 +63,11 @@ class Cards(Ledger):
 
     def run(self):
         """Write the cards, as a list."""
-        claims, verdicts = self.read()
+        _, verdicts = self.read()
         self.env.note_dependency(str(REFERENCES))
         entries = parse_file(str(REFERENCES)).entries
         cards = [
-            self.card(letter, entries[key], [c for c in claims if c.id[0] == letter], verdicts)
+            self.card(letter, entries[key], [c for c in ledger.testable() if c.id[0] == letter], verdicts)
             for letter, key in ledger.SOURCES.items()
         ]
         return [nodes.bullet_list("", *cards, classes=["document-cards"])]

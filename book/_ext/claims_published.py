@@ -63,10 +63,10 @@ class Filter(Ledger):
 
     def run(self):
         """Write the form; the script shows it."""
-        claims, _ = self.read()
+        self.read()
         documents = {letter.lower(): f"{letter} · {name}" for letter, name in ledger.DOCUMENTS.items()}
         outcomes = {o.replace(" ", "-"): o for o in (*ORDER, OPEN)}
-        chapters = {c.chapter.rpartition("/")[2]: execution.title(c.chapter) for c in claims}
+        chapters = {c.chapter.rpartition("/")[2]: execution.title(c.chapter) for c in ledger.testable()}
         up = "../" * self.env.docname.count("/")
         return [
             nodes.raw(

@@ -14,7 +14,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from book._ext.verdicts import ORDER, anchor, places, slug
+from book._ext.verdicts import ORDER, anchor, fold, places, slug
 from book.publish import execution, ledger
 from book.publish.phrases import as_math, breakable
 
@@ -106,9 +106,13 @@ class Table(Ledger):
         self.warn([claim for claim in claims if claim.id not in verdicts])
         labels = self.env.domaindata["std"]["anonlabels"]
         labels.update({anchor("claim", c.id): (self.env.docname, anchor("claim", c.id)) for c in claims})
+        return [self.of(ledger.testable(), verdicts, "claims")]
+
+    def of(self, claims: list[ledger.Claim], verdicts: Mapping[str, ledger.Verdict], *names: str) -> nodes.table:
+        """Build the table of some claims."""
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in surprising_first(claims, verdicts)]
         header = ["Claim", "What the document says", "Verdict", "What we found"]
-        return [self.table(header, rows, [8, 36, 14, 42], ["claims", "colwidths-given"])]
+        return self.table(header, rows, [8, 36, 14, 42], [*names, "colwidths-given"])
 
     def warn(self, claims: list[ledger.Claim]) -> None:
         """Warn of claims without a verdict, but for those of chapters that are awaited."""
@@ -165,6 +169,21 @@ class Table(Ledger):
         )
 
 
+class Definitions(Table):
+    """``definitions-table``: what is judged and not counted, a folded table for each document; misprints come first."""
+
+    def run(self):
+        """Build the tables."""
+        claims, verdicts = self.read()
+        found = []
+        for letter, name in ledger.DOCUMENTS.items():
+            own = [claim for claim in claims if claim.is_definition and claim.id[0] == letter]
+            hold = sum(verdicts[claim.id].outcome == "reproduced" for claim in own if claim.id in verdicts)
+            summary = f"{letter} · {name}: {len(own)}, of which {hold} hold as printed"
+            found += fold("definitions", summary, [self.of(own, verdicts, "claims", "definitions")]) if own else []
+        return found
+
+
 class Evidence(SphinxRole):
     """``{evidence}`K-21```: what the verdict on a claim says, word for word, with a link to the cell that found it.
 
@@ -203,23 +222,28 @@ class Evidence(SphinxRole):
 
 
 class Number(SphinxRole):
-    """``{claims-number}`all```: how many claims the ledger has, of all documents or of that with the given letter."""
+    """``{claims-number}`all```: how many claims the ledger counts, of all documents or of that with the given letter.
+
+    ``definitions`` is how many it judges and does not count.
+    """
 
     def run(self):
         """Count."""
         self.env.note_dependency(str(ledger.FILE))
-        if self.text != "all" and self.text not in ledger.DOCUMENTS:
+        if self.text not in ("all", "definitions", *ledger.DOCUMENTS):
             known = ", ".join(ledger.DOCUMENTS)
-            message = f"claims-number takes 'all' or a document's letter ({known}), got {self.text!r}"
-            return [], [self.inliner.reporter.error(message, line=self.lineno)]
-        counted = sum(self.text in ("all", claim.id[0]) for claim in ledger.claims())
-        return [nodes.Text(str(counted))], []
+            said = f"claims-number takes 'all', 'definitions' or a document's letter ({known}), got {self.text!r}"
+            return [], [self.inliner.reporter.error(said, line=self.lineno)]
+        counted = [claim for claim in ledger.testable() if self.text in ("all", claim.id[0])]
+        number = sum(claim.is_definition for claim in ledger.claims()) if self.text == "definitions" else len(counted)
+        return [nodes.Text(str(number))], []
 
 
 def setup(app):
     """Register directives and events."""
     app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-table", Table)
+    app.add_directive("definitions-table", Definitions)
     app.add_role("evidence", Evidence())
     app.add_role("claims-number", Number())
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

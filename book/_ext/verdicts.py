@@ -1,6 +1,6 @@
 """How a chapter shows its verdicts: what the document says, what we found and where it is shown; the surprising first.
 
-The cell that emits the verdicts (``publish.verdicts``) gives one output for each. Here each becomes a box with an
+The cell that judges (``publish.judge``) gives one output for each verdict. Here each becomes a box with an
 anchor that other pages link to. Claims that hold as stated are folded behind a line that counts them.
 """
 
@@ -111,7 +111,8 @@ def box(app, output: nodes.container) -> nodes.container:
         ours += [nodes.Text(" ("), *places(claim.shown, app.env.docname), nodes.Text(")")]
     shown, folded = rest[: bool(claim.matters)], rest[bool(claim.matters) :]
     parts = [head, says, ours, *shown, *(fold("verdict-detail", "Detail and condition", folded) if folded else [])]
-    return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], outcome=outcome)
+    kind = {"outcome": outcome, "definition": claim.is_definition}
+    return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], **kind)
 
 
 def fold(name: str, summary: str, content: list[nodes.Node]) -> list[nodes.Node]:
@@ -124,10 +125,12 @@ def _in_order(boxes: list[nodes.container]) -> list[nodes.Node]:
     boxes = sorted(boxes, key=lambda verdict: ORDER.index(verdict["outcome"]))
     expected = [verdict for verdict in boxes if verdict["outcome"] == "reproduced"]
     rest = boxes[: len(boxes) - len(expected)]
-    if not expected:
-        return rest
-    count = "One claim holds" if len(expected) == 1 else f"{len(expected)} claims hold"
-    return [*rest, *fold("verdicts-expected", f"{count} as stated", expected)]
+    for one, several, definition in (("claim", "claims", False), ("definition", "definitions and identities", True)):
+        folded = [box for box in expected if box["definition"] == definition]
+        if folded:
+            count = f"One {one} holds" if len(folded) == 1 else f"{len(folded)} {several} hold"
+            rest += fold("verdicts-expected", f"{count} as stated", folded)
+    return rest
 
 
 def setup(app):

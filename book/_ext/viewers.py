@@ -163,11 +163,9 @@ def switches() -> tuple[Figure, dict]:
 
 def cone() -> tuple[Figure, dict]:
     """Draw the rows of MiniLM and of random weights in space, after the last layer."""
-    from book.studies.bert_normality import cone as study
-    from book.studies.bert_normality import figures
+    from book.viewers import cone as viewer
 
-    shown = study.directions(experiments.load(RECORDS["cone"]))
-    return figures.directions(shown.rows, shown.titles), shown.start()
+    return viewer.draw(viewer.unit_rows(experiments.load(RECORDS["cone"])), [*viewer.SHOWN.values()]), viewer.START
 
 
 def score() -> tuple[Figure, dict]:
@@ -185,10 +183,9 @@ def score() -> tuple[Figure, dict]:
 
 def sink() -> tuple[Figure, dict]:
     """Draw one row of one map of MiniLM, by the record of it."""
-    from book.studies.bert_gates import figures, sink
+    from book.viewers import sink
 
-    shown = sink.one_row(experiments.load(RECORDS["sink"]))
-    return figures.one_row(shown.weights, shown.lengths, shown.tokens, shown.query), shown.start()
+    return sink.draw(experiments.load(RECORDS["sink"]))
 
 
 def arrows() -> tuple[Figure, dict]:

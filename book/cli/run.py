@@ -14,7 +14,7 @@ OWN = ("book", "analysis", "tests", "tools", "_build", ".git", ".venv")
 
 def add_arguments(parser):
     """Take the chapter, what to execute it with, and where to write."""
-    parser.add_argument("chapter", help="a page's name, or its first or last words: bert-gates or gates")
+    parser.add_argument("chapter", help="a page's name, or its first or last words: bert-similarity or similarity")
     parser.add_argument("--model", help="a name that `python -m analysis list` shows, a folder, or a hub id")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file, or a folder of .txt files")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write (default: runs/CHAPTER)")

@@ -20,9 +20,9 @@ from analysis.models.reading import load
 from analysis.representations.rank_collapse import residual
 from analysis.transformer.encoder import Switches, run_layer
 from analysis.transformer.mlp import apply_mlp
+from book.lab.document_ladder import survey_documents
 from book.lab.documents import load_documents
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import survey_documents
 
 LONGEST, LONGEST_FIT = 32, 128  # tokens of a document that is run, and of those that are fitted to
 RIDGE = 1e-3  # of the mean variance of what the MLP reads: keeps the linear map finite on few rows

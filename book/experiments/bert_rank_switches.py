@@ -20,8 +20,8 @@ from analysis.models.controls import RUNGS, SEEDS, make_controls
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
+from book.lab.ladder import measure_controls
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.ladder import measure_controls
 
 LONGEST = 32  # tokens of a document
 GAINS = (0.55, 1.0, 2.0)

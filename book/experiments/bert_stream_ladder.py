@@ -23,10 +23,10 @@ from analysis.transformer.encoder import run_layer
 from analysis.transformer.head_layout import concatenate, split, stack
 from analysis.transformer.layernorm import apply_norm, normalise
 from analysis.transformer.mlp import apply_mlp
+from book.lab.document_ladder import CONTROLS, LADDER
 from book.lab.documents import KINDS, load_documents
 from book.lab.ridge_regression import explained, fit_ridge
 from book.publish.records import Experiment, Result
-from book.studies.shared.documents import CONTROLS, LADDER
 
 LONGEST, EACH = 128, 3  # tokens of a document, and documents of every kind for the controls
 SAMPLES, PAIRS, POINTS = 240, 4, 1  # rows for shares of variance, pairs of blocks, rows for Jacobians

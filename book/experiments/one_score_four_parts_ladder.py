@@ -7,10 +7,10 @@ from jaxtyping import Float
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import make_controls
 from analysis.models.reading import load
+from book.lab.ladder import measure_controls
 from book.lab.score_shares import PARTS, split_layer
 from book.lab.score_survey import read_texts
 from book.publish.records import Experiment, Result
-from book.studies.shared.ladder import measure_controls
 
 TEXTS = 3
 MEASURES = ("divergence", *PARTS)

@@ -6,8 +6,8 @@ import torch
 from analysis.models import checkpoints
 from analysis.models.reading import Model, load
 from analysis.transformer.layernorm import apply_norm
+from book.lab.equality import gaps
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.equality import gaps
 
 POSITIONS = 64
 

@@ -11,8 +11,8 @@ from analysis.matrices import rank, spectra
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import Model, load
+from book.lab.ladder import measure_controls
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.ladder import measure_controls
 
 
 def stack(layers, *names: str) -> list[torch.Tensor]:

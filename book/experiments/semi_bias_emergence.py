@@ -1,7 +1,7 @@
 """When, in training, the semi-bias points along the positions, and where several seeds of gpt2-mini end.
 
 Seed 0 is the bundled model and is read from its trace, the others are trained where no finished run is found
-(``book.studies.shared.gpt2_mini_runs``). Another machine rounds otherwise and its run drifts away from this one, so
+(``book.lab.gpt2_mini_runs``). Another machine rounds otherwise and its run drifts away from this one, so
 the tolerances are wide: what has to repeat is the finding.
 """
 
@@ -19,10 +19,10 @@ from analysis.statistics.correlation import partial_rank_correlation, rank_corre
 from book.experiments import semi_bias_token_counts
 from book.lab import first_layer
 from book.lab.first_layer import FirstLayer, attention_of_positions, overlap_with_text
+from book.lab.gpt2_mini_runs import SEEDS, find_run
+from book.lab.ladder import measure_controls
 from book.lab.training import gpt2_mini
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
-from book.studies.shared.ladder import measure_controls
 
 KEPT = ("held_out", "loss", "rank_correlation", "size", "rank_correlation_folded", "size_folded")
 

@@ -14,8 +14,8 @@ from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
 from analysis.statistics.correlation import recency
 from analysis.transformer.layernorm import sigma
+from book.lab.ladder import measure_controls
 from book.publish.records import Experiment, Result
-from book.studies.shared.ladder import measure_controls
 
 
 def compute(device: torch.device) -> Result:

@@ -15,11 +15,11 @@ from analysis.maps import entropy
 from analysis.models import checkpoints
 from analysis.models.controls import make_controls
 from book.lab import classifier_survey
+from book.lab import released_code as code
+from book.lab import released_survey as survey
 from book.lab.dna.fasta import Gene
 from book.lab.training.dna_classifier import Data
 from book.publish.records import Experiment, Result
-from book.studies.shared import released_code as code
-from book.studies.shared import released_survey as survey
 
 MODEL, CLASS = "variant-bert-mini", "Omicron"
 AVERAGED = 4

@@ -13,9 +13,9 @@ from torch.nn import functional
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from analysis.models.controls import SEEDS
+from book.lab import released_survey as survey
+from book.lab.released_code import ROWS, TOKENS
 from book.publish.records import Experiment, Result
-from book.studies.shared import released_survey as survey
-from book.studies.shared.released_code import ROWS, TOKENS
 
 PASSAGES = 6
 

@@ -28,10 +28,10 @@ from book.experiments import variant_measures, variant_seeds
 from book.lab import classifier_survey, map_counts
 from book.lab.classifier_runs import find_run
 from book.lab.dna.fasta import Gene
+from book.lab.ladder import measure_controls
 from book.lab.mathematics import layer_profile
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
-from book.studies.shared.ladder import measure_controls
 
 RECIPE = dna_classifier.Recipe(
     "variant-minilm",

@@ -10,9 +10,9 @@ from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import Model, load
 from analysis.transformer.attention import compute_scores, mask_future
 from analysis.transformer.layernorm import apply_norm
+from book.lab.equality import entropy_shares
+from book.lab.ladder import measure_controls
 from book.publish.records import Experiment, Result
-from book.studies.shared.equality import entropy_shares
-from book.studies.shared.ladder import measure_controls
 
 POSITIONS, DRAWS = 128, 8
 MODELS, PASSAGES = ("gpt2-mini", "minilm"), 4

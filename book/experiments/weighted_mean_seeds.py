@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from analysis.models import checkpoints
+from book.lab.equality import entropy_shares
+from book.lab.gpt2_mini_runs import SEEDS, find_run
 from book.publish.records import Experiment, Result
-from book.studies.shared.equality import entropy_shares
-from book.studies.shared.gpt2_mini_runs import SEEDS, find_run
 
 PASSAGES = 4
 

@@ -16,7 +16,7 @@ import nbformat
 import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
-from book.publish import execution, kernels, numbers, parameters, recorded
+from book.publish import execution, kernels, parameters, recorded
 
 FOLDERS = (execution.ROOT / "book", execution.ROOT / "book" / "evidence")
 INJECTED = "injected-parameters"
@@ -131,9 +131,6 @@ class MystFile(IPyNbFile):
     def setup(self):
         """Start a kernel, unless the run is already stored."""
         if self.stored is None:
-            measured = execution.unfinished_measurement(self.page)
-            measured.unlink(missing_ok=True)
-            os.environ[numbers.MEASURED] = str(measured)  # where the page leaves what its study measured
             super().setup()
             if OTHER_MACHINE:
                 entered = self.kernel.execute_cell_input("__import__('tools.other_machine').other_machine.enter()")
@@ -154,7 +151,6 @@ class MystFile(IPyNbFile):
                 recorded.write(self.record_path, values, [item.as_record() for item in held], self.shown)
             if self.stored is None:
                 self.store()
-        execution.unfinished_measurement(self.page).unlink(missing_ok=True)
 
     def store(self):
         """Hand the run to the book's cache, as nbclient would have left it."""

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
 RECORDED = ROOT / "book" / "recorded"
 TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
-CODE = ("analysis", "book/lab", "book/experiments", "book/publish", "book/viewers", "book/studies", "book/records")
+CODE = ("analysis", "book/lab", "book/experiments", "book/publish", "book/viewers", "book/records")
 FILES = ("book/claims.yml", "requirements.txt")
 MACHINERY = ("book/_ext", "book/_templates", "book/publish", "book/viewers")  # what makes pages of executions
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -117,16 +117,6 @@ def executed_path(page: str | None = None) -> Path:
     """Return the file with the text outputs of an executed page and their digest, or the folder of all of them."""
     folder = BUILD / "executed"
     return folder / f"{page}.json" if page else folder
-
-
-def measured_path(page: str) -> Path:
-    """Return where the measurement of a page's last execution lies."""
-    return executed_path(page).with_suffix(".measured")
-
-
-def unfinished_measurement(page: str) -> Path:
-    """Return where a measurement waits until the page's present execution, in this process, is whole."""
-    return BUILD / ".private" / f"{page.replace('/', '-of-')}.{os.getpid()}.measured"
 
 
 def executed_cells(page: str, key: str | None = None) -> list[dict]:
@@ -241,8 +231,6 @@ def store(notebook, path: Path, cells: list[dict], key: str) -> None:
         )
         page, there = page_name(path), pages()
         executed_path(page).parent.mkdir(parents=True, exist_ok=True)
-        if (measured := unfinished_measurement(page)).exists():
-            measured.replace(measured_path(page))
         write_json(executed_path(page), {"digest": key, "cells": cells})
         for other in executed_path().rglob("*.*"):
             if page_name(other, executed_path()) not in there:

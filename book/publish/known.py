@@ -5,7 +5,6 @@ corollary carries its ``:label:``, a finding the role ``{known}`` with the label
 role may carry the labels of several. A finding of a study's ``findings.py`` is named after its page and its function.
 """
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -130,14 +129,15 @@ def pages() -> list[Path]:
 
 def statements(page: Path) -> Iterator[Statement]:
     """Find what a page states, in the order of the page; a proven statement without a label has an empty one."""
-    text, conditions = page.read_text(encoding="utf-8"), findings(page.stem)
+    text = page.read_text(encoding="utf-8")
     name = f"evidence/{page.stem}" if page.parent.name == "evidence" else page.stem
     places = {
         (match.start(), 0): (label[1] if (label := LABEL.search(match[3])) else "", match[1], match[2])
         for match in BLOCK.finditer(text)
     }
+    number = f"{{number}}`{page.stem}/"  # what the page glues, other pages borrow
     places |= {
-        (match.start(), place): (label, "finding", conditions.get(label) or title(text, match.start()))
+        (match.start(), place): (label, "finding", title(text, match.start()).replace("{glue:text}`", number))
         for match in FINDING.finditer(text)
         for place, label in enumerate(split(match[1]))
     }
@@ -158,14 +158,3 @@ def title(text: str, place: int) -> str:
     bold = BOLD.search(text, begin + 1, place)
     headings = re.findall(r"^#+ (.+)$", text[:place], re.MULTILINE)
     return bold[1].rstrip(".") if bold else headings[-1] if headings else ""
-
-
-def findings(page: str) -> dict[str, str]:
-    """Return the findings that the study of a page states: label to what they say."""
-    path = ROOT / "book" / "studies" / page.replace("-", "_") / "findings.py"
-    tree = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
-    return {
-        f"{page}-{node.name.replace('_', '-')}": (ast.get_docstring(node) or "").split("\n\n")[0].rstrip(".")
-        for node in tree
-        if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["m"]
-    }

@@ -1,6 +1,6 @@
 """The claims ledger: what the documents say, and the verdicts that chapters' cells emit.
 
-``book/claims.yml`` lists the claims; a study's functions judge them (:mod:`book.publish.claims`), a page emits their
+``book/claims.yml`` lists the claims; the cells of a page judge them (:mod:`book.publish.judge`), it emits their
 verdicts, and the build and the command line collect what the pages emitted with :func:`collect`.
 """
 
@@ -75,12 +75,20 @@ SCHEMA = {
             "items": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["id", "document", "place", "claim", "outcome", "evidence", "more", "condition", "cell"],
+                "required": [
+                    *("id", "kind", "document", "place", "claim", "quote"),
+                    *("outcome", "evidence", "more", "condition", "cell"),
+                ],
                 "properties": {
                     "id": {"type": "string", "pattern": "^[A-Z]-[0-9]+$", "description": "Letter and number."},
+                    "kind": {
+                        "enum": ["claim", "definition"],
+                        "description": "Definitions, identities and arithmetic are judged too, and not counted.",
+                    },
                     "document": {"type": "string", "description": "The document's letter."},
                     "place": {**_TEXT, "description": "Where the document says it."},
                     "claim": {**_TEXT, "description": "What it says, in the book's words (MyST, with TeX in dollars)."},
+                    "quote": {"type": "string", "description": "What it says, verbatim; empty where it is a formula."},
                     "outcome": {**_OR_NONE, "description": "One of the outcomes; null where no cell has judged it."},
                     "evidence": {**_OR_NONE, "description": "The computed reason, in one sentence (MyST)."},
                     "more": {**_OR_NONE, "description": "What else was computed (MyST); empty where that is all."},
@@ -124,6 +132,11 @@ class Claim:
     shown: str = ""
     matters: str = ""
     headline: str = ""
+
+    @property
+    def is_definition(self) -> bool:
+        """Say whether it is a definition, an identity or arithmetic."""
+        return self.kind == "definition"
 
 
 @dataclass(frozen=True)
@@ -208,6 +221,11 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     return ledger
 
 
+def testable() -> list[Claim]:
+    """Return the claims that say something which could be otherwise: all but definitions, identities and arithmetic."""
+    return [claim for claim in claims() if not claim.is_definition]
+
+
 def collect(folder: Path = ROOT / "book" / "recorded") -> dict[str, Verdict]:
     """Gather the verdicts among the chapters' text outputs (one JSON file a chapter).
 
@@ -250,9 +268,11 @@ def publish(verdicts: Mapping[str, Verdict]) -> dict:
         rows.append(
             {
                 "id": claim.id,
+                "kind": claim.kind or "claim",
                 "document": claim.id[0],
                 "place": claim.place,
                 "claim": claim.claim,
+                "quote": claim.quote,
                 "outcome": judged and judged.outcome,
                 "evidence": judged and judged.evidence,
                 "more": judged and judged.more,
@@ -264,8 +284,11 @@ def publish(verdicts: Mapping[str, Verdict]) -> dict:
 
 
 def count(verdicts: Mapping[str, Verdict]) -> dict[str, dict[str, int]]:
-    """Count the verdicts: document's letter to outcome to number; a claim without one counts as ``open``."""
+    """Count the verdicts: document's letter to outcome to number; a claim without one counts as ``open``.
+
+    Definitions are not counted.
+    """
     counts = {letter: dict.fromkeys((*OUTCOMES, "open"), 0) for letter in DOCUMENTS}
-    for claim in claims():
+    for claim in testable():
         counts[claim.id[0]][verdicts[claim.id].outcome if claim.id in verdicts else "open"] += 1
     return counts

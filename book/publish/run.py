@@ -27,6 +27,7 @@ BESIDE = ("notation", "symbols", "glossary", "references")  # pages that a chapt
 COPIED = (
     "book/__init__.py",
     "book/_ext",
+    "book/experiments",
     "book/lab",
     "book/publish",
     "book/_templates",
@@ -35,7 +36,6 @@ COPIED = (
     "book/claims.yml",
     "book/known_elsewhere.yml",
     "_config.yml",
-    "book/studies",
     "book/records",
     "analysis",
 )  # so that nothing is read from the book's own build

@@ -15,11 +15,11 @@ from analysis.maps.gates import PATTERNS
 from analysis.models import reading
 from analysis.models.controls import NETWORKS, RUNGS
 from analysis.statistics.normality import critical_value
+from book.lab.averages import by_layer
+from book.lab.document_ladder import CONTROLS, LADDER
 from book.publish import experiments
 from book.publish.phrases import first_to_last
 from book.publish.records import Record
-from book.studies.shared.averages import by_layer
-from book.studies.shared.documents import CONTROLS, LADDER
 
 Layers = Float[np.ndarray, " layer"]
 MODELS = {

@@ -1,12 +1,12 @@
 """Time and memory of reading one attention map grow no faster than its cells do: 16 times the cells, from 256 to 1,024.
 
-Memory is the added peak of a process of its own. The record of ``book.studies.gate_detector.cost`` has more sizes.
+Memory is the added peak of a process of its own. The record of ``gate-detector-cost`` has more sizes.
 """
 
 from functools import partial
 
 from analysis.maps import gates
-from book.studies.gate_detector import cost
+from book.experiments import gate_detector_cost as cost
 from tests.benchmarks.machine import race
 
 SMALL, LARGE, LARGEST = 256, 1024, 2048

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
+from book.lab.equality import entropy_shares
 from book.publish import execution
-from book.studies.shared.equality import entropy_shares
 
 
 @pytest.fixture(scope="module")

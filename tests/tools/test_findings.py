@@ -66,7 +66,7 @@ def test_eleven_of_twelve_heads_prefer_the_late_half():
 
 def test_the_bars_are_the_numbers_of_the_chapter_and_say_what_the_title_says():
     drawing = STORED["finding-sink.svg"]
-    lines, numbers = words(drawing), recorded("evidence/bert-gates")["numbers"]
+    lines, numbers = words(drawing), recorded("evidence/sink")["numbers"]
     under = {line: float(lines[i + 1]) for i, line in enumerate(lines[:-1]) if re.fullmatch(r"0\.\d+", lines[i + 1])}
     named = {
         "deleted": "deleted",

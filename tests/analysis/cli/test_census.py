@@ -1,17 +1,13 @@
 """The command `census`: what its table says was measured, and what it refuses before anything is computed."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 import analysis
-from analysis import cli
 from analysis.__main__ import main
-from analysis.cli import census
 from analysis.core.files import MARK, WRITTEN, claim_folder
-from analysis.reporting import head_table
 from tests.analysis import tiny
 from tests.analysis.processes import run_together
 
@@ -98,44 +94,6 @@ def test_two_processes_write_the_table_of_one(model):
     assert "torchrun --nproc-per-node 2" in read("2/census-tiny.json")["provenance"]["command"]
 
 
-def test_an_interrupted_census_says_how_to_go_on(model, capsys, monkeypatch):
-    add, added = head_table.add_batch, []
-
-    def stops(*of):
-        if len(added) == 1:
-            added.append("interrupted")
-            raise KeyboardInterrupt
-        added.append("text")
-        add(*of)
-
-    monkeypatch.setattr(head_table, "add_batch", stops)
-    monkeypatch.setattr(head_table, "SECONDS", -1.0)
-    assert take("--batch", "1") == 130
-    assert "what was measured is kept in runs/census-tiny: run the same command again" in capsys.readouterr().err
-    assert take("--batch", "1") == 0
-    assert added == ["text", "interrupted", "text"]
-
-
-def test_an_interrupted_census_does_not_go_on_under_another_configuration(model, monkeypatch):
-    add, added = head_table.add_batch, []
-
-    def stops(*of):
-        if len(added) == 1:
-            added.append("interrupted")
-            raise KeyboardInterrupt
-        added.append("text")
-        add(*of)
-
-    monkeypatch.setattr(head_table, "add_batch", stops)
-    monkeypatch.setattr(head_table, "SECONDS", -1.0)
-    assert take("--batch", "1") == 130
-    settings = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(settings | {"layer_norm_eps": 0.5}))
-    assert take("--batch", "1") == take("--batch", "1", "--folder", "whole") == 0
-    assert added == ["text", "interrupted", *["text"] * 4], "began anew"
-    assert Path("runs/census-tiny/census-tiny.csv").read_text() == Path("whole/census-tiny.csv").read_text()
-
-
 def test_the_folder_is_ours_and_has_one_writer(model, capsys):
     Path("site").mkdir()
     Path("site", "census-tiny.json").write_text("{}")
@@ -161,21 +119,11 @@ def test_what_was_left_out_or_cut_is_said_and_recorded(model, capsys):
     assert (about["texts"], about["short"], about["cut"]) == (2, 1, 2)
 
 
-def test_how_far_it_is_is_shown_on_a_terminal_and_in_a_log(model, capsys, monkeypatch):
-    assert take() == 0
-    assert "texts: 2 of 2" in capsys.readouterr().err
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert take() == 0
-    assert "2/2" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--control", "99999999999999999999"], "--control must be 0 to 2**63 - 1"),
         (["--control", "-1"], "--control must be 0 to 2**63 - 1"),
         (["--name", "../up"], "--name must be letters"),
-        (["--name", ".hidden"], "--name must be letters"),
         (["--name", "x" * 200], "at most 100"),
         (["--count", "0"], "--count must be 1 to"),
         (["--longest", "7"], "--longest must be 8 to"),
@@ -197,8 +145,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(model, options, message, c
     [
         ({"RANK": "x"}, "the variable RANK must be a whole number, as torchrun sets it, got 'x'"),
         ({"WORLD_SIZE": "2"}, "MASTER_ADDR and MASTER_PORT is not set: start the processes with torchrun"),
-        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "99999"}, "MASTER_PORT must be 1 to 65535"),
-        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}, "MASTER_PORT must be 1 to 65535"),
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "65536"}, "MASTER_PORT must be 1 to 65535"),
         ({"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "http"}, "MASTER_PORT must be 1 to 65535"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE, got 2 and 2"),
     ],
@@ -208,25 +155,3 @@ def test_variables_that_torchrun_would_not_set_are_refused(model, variables, mes
         monkeypatch.setenv(name, value)
     assert take() == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_command_of_several_processes_is_that_of_torchrun():
-    line = "python -m analysis census --texts 'python x'"
-    assert census.Processes().command(line) == line
-    assert census.Processes(0, 2, 0, 2).command(line) == (
-        "torchrun --nproc-per-node 2 -m analysis census --texts 'python x'"
-    )
-    assert census.Processes(0, 8, 0, 4).command(line).startswith("torchrun --nnodes 2 --nproc-per-node 4 -m analysis")
-
-
-def test_ports_are_whole_numbers_from_1_to_65535():
-    assert [census._is_port(text) for text in ("1", "65535", "0", "65536", "99999", "123456", "-1", "8a", "")] == [
-        True,
-        True,
-    ] + [False] * 7
-
-
-def test_options_left_out_have_their_defaults():
-    arguments = cli.parse(cli, "python -m analysis", "", ["census", "--model", "minilm"])
-    assert arguments.batch == 8
-    assert arguments.command_line == "python -m analysis census --model minilm"

@@ -21,14 +21,3 @@ def test_only_gpus_that_are_there_can_be_chosen(monkeypatch):
     for name in ("cuda:2", "gpu", "cuda:01", "cpu:0"):
         with pytest.raises(ValueError, match=f"device .*{name}"):
             device.choose(name)
-
-
-def test_a_run_is_described():
-    said = device.describe_run(torch.device("cpu"), 1.23456, "make it")
-    assert torch.__version__.startswith(said["versions"]["torch"])
-    assert list(said["versions"]) == ["python", "torch", "transformers", "numpy", "scipy"]
-    assert {key: said[key] for key in ("device", "seconds", "command")} == {
-        "device": "cpu",
-        "seconds": 1.23,
-        "command": "make it",
-    }

@@ -1,6 +1,5 @@
 """Files: a folder that results go into is ours, or it is left alone; and one process writes into it at a time."""
 
-import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -80,19 +79,6 @@ def test_a_link_to_a_file_is_not_taken_for_it(tmp_path):
         pytest.fail("was claimed")
 
 
-def test_json_is_written_as_people_read_it(tmp_path):
-    write_json(tmp_path / "a.json", {"name": "Poincaré"})
-    assert "Poincaré" in (tmp_path / "a.json").read_text(encoding="utf-8")
-    assert json.loads((tmp_path / "a.json").read_bytes()) == {"name": "Poincaré"}
-
-
-def test_three_names_are_all(tmp_path):
-    for name in ("a", "b", "c"):
-        (tmp_path / name).touch()
-    with pytest.raises(Refused, match=r"not written here: a, b, c\. Give"), claim_folder(tmp_path, "run"):
-        pytest.fail("was claimed")
-
-
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "folder"])
 def test_a_mark_that_is_no_plain_file_is_foreign(tmp_path, kind):
     (tmp_path / "secret").write_text("run\n")
@@ -105,12 +91,6 @@ def test_a_mark_that_is_no_plain_file_is_foreign(tmp_path, kind):
     with pytest.raises(Refused, match=f"not written here: {MARK}"), claim_folder(out, "run"):
         pytest.fail("was claimed")
     assert not (tmp_path / "nothing").exists()
-
-
-def test_a_mark_that_is_no_text_is_of_another_kind(tmp_path):
-    (tmp_path / MARK).write_bytes(b"\xff\xfe\0")
-    with pytest.raises(Refused, match="another kind"), claim_folder(tmp_path, "run"):
-        pytest.fail("was claimed")
 
 
 def test_results_of_another_kind_are_refused(tmp_path):
@@ -141,28 +121,6 @@ def test_a_second_writer_is_refused_while_the_first_one_holds_the_folder(tmp_pat
         first.communicate("")
     with claim_folder(tmp_path, "run"):
         pass
-
-
-def test_a_mark_that_its_holder_removes_is_no_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.os.path, "samestat", lambda *_: False)
-    with pytest.raises(Refused, match="is writing into"), claim_folder(tmp_path, "run"):
-        pytest.fail("was claimed")
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(PermissionError, match="cannot write to"), claim_folder(tmp_path / "file", "run"):
-        pytest.fail("was claimed")
-
-
-def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path, monkeypatch):
-    path = tmp_path / "a.json"
-    path.write_text("old")
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="cannot be written: No space left on device") as refused:
-        write_atomically(path, "new")
-    assert refused.value.filename == str(path)
-    assert contents(tmp_path) == {"a.json": "old"}
 
 
 def test_what_is_written_together_is_all_there_or_nothing(tmp_path):

@@ -39,12 +39,6 @@ def test_tensors_of_other_dtypes_or_without_an_end_are_refused():
             replace(PAIR, second=torch.tensor([1.0, entry], dtype=torch.float64))
 
 
-def test_a_shape_that_does_not_fit_is_named():
-    PAIR._fit("the rows", {"first": (2,), "second": (3, 1)})
-    with pytest.raises(ValueError, match=r"^second must have shape \(1, 3\) to fit the rows, got \(3, 1\)"):
-        PAIR._fit("the rows", {"first": (2,), "second": (1, 3)})
-
-
 def test_rows_are_divided_by_their_largest_size_and_zeros_stay_with_size_1():
     rows = torch.tensor([[[2.0, -8.0], [1.0, 4.0]], [[0.0, 0.0], [-3.0, 1.0]]])
     scaled, size = scale_to_one(rows, -1)

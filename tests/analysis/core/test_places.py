@@ -1,6 +1,6 @@
 """The dotted places of the package: which a guess names, and which the installed libraries can give."""
 
-from analysis.core import face, libraries
+from analysis.core import face
 
 
 def test_words_of_a_name_and_places_that_have_them_all():
@@ -10,11 +10,3 @@ def test_words_of_a_name_and_places_that_have_them_all():
     assert [len(face.words_of(place.rpartition(".")[2])) for place in found] == [2, 2]
     assert all("gate" in face.words_of(place.rpartition(".")[2]) for place in face.find_places("Gates", most=99))
     assert face.find_places("matrices_of_heads") == []
-
-
-def test_a_place_needs_the_libraries_of_its_folder_alone(monkeypatch):
-    monkeypatch.setattr(libraries, "find_spec", lambda library: None if library == "seaborn" else library)
-    assert not libraries.can_import("analysis.plotting.heads.draw")
-    assert not libraries.can_import("analysis.reporting.making.make")
-    assert libraries.can_import("analysis.reporting.head_table.tabulate")
-    assert libraries.can_import("analysis.maps.entropy.entropy")

@@ -6,13 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from analysis import cli
 from analysis.core.processes import Terminated, interrupt_on_signals, run_child
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -78,20 +75,6 @@ def test_a_child_ends_with_its_parent(program, grace, status, monkeypatch):
 def test_a_child_that_ends_by_itself_gives_its_output():
     done = run_child([sys.executable, "-c", "print('out'); import sys; sys.exit(3)"], stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (3, "out\n")
-
-
-@pytest.mark.parametrize(
-    ("raised", "status", "line"),
-    [(KeyboardInterrupt(), 130, "interrupted\n"), (Terminated(signal.SIGTERM), 143, "ended by SIGTERM\n")],
-)
-def test_the_exit_status_says_what_ended_a_command(raised, status, line, monkeypatch, capsys):
-    def end(arguments):
-        raise raised
-
-    parsed = Namespace(device=None, sources=None, download=False, run=end)
-    monkeypatch.setattr(cli, "build_parser", lambda *_: SimpleNamespace(parse_args=lambda argv: parsed))
-    assert cli.main(cli, "", "", []) == status
-    assert capsys.readouterr().err == line
 
 
 def write_command(folder: Path, statement: str) -> Path:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import threading
 import typing
 from collections.abc import Callable, Sequence
@@ -66,126 +67,49 @@ def read_all(x: Float[Tensor, "position model"], layers: Sequence[AttentionLayer
     return x
 
 
+COLUMNS = "(..., row, column), none of them empty, got shape"
+HALF = "must be in float32 or float64, got torch.float16: convert it"
+NARROW = Norm(ONES[0], ONES[0])
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
         (lambda: add([1.0]), TypeError, "a must be a tensor, got list"),
         (lambda: add(None), TypeError, "a must be a tensor, got NoneType"),
         (lambda: add(ONES.to(torch.complex64)), ValueError, "a must hold real numbers, got torch.complex64"),
-        (
-            lambda: add(ONES.half()),
-            ValueError,
-            "a must be in float32 or float64, got torch.float16: convert it, a.to(torch.float32)",
-        ),
-        (
-            lambda: add(ONES.long()),
-            ValueError,
-            "a must be in float32 or float64, got torch.int64: convert it, a.to(torch.float32)",
-        ),
-        (lambda: add(ONES[0]), ValueError, "a must be (..., row, column), none of them empty, got shape (3,)"),
-        (lambda: add(ONES[:, :0]), ValueError, "a must be (..., row, column), none of them empty, got shape (2, 0)"),
+        (lambda: add(ONES.half()), ValueError, f"a {HALF}"),
+        (lambda: add(ONES.long()), ValueError, "a must be in float32 or float64, got torch.int64: convert it"),
+        (lambda: add(ONES[0]), ValueError, f"a must be {COLUMNS} (3,)"),
+        (lambda: add(ONES[:, :0]), ValueError, f"a must be {COLUMNS} (2, 0)"),
         (lambda: add(ONES, ONES[None]), ValueError, "b must be (row, column), none of them empty, got shape (1, 2, 3)"),
-        (
-            lambda: add(ONES, b=ONES[:1]),
-            ValueError,
-            "b must be (2, 3) in torch.float32 on cpu to fit a, got (1, 3) in torch.float32 on cpu",
-        ),
-        (
-            lambda: add(a=ONES, b=ONES.double()),
-            ValueError,
-            "b must be (2, 3) in torch.float32 on cpu to fit a, got (2, 3) in torch.float64 on cpu",
-        ),
-        (
-            lambda: add(ONES, keep=torch.ones(2)),
-            ValueError,
-            "keep must be a bool tensor, (..., row), none of them empty, got (2,) in torch.float32",
-        ),
-        (
-            lambda: add(ONES, keep=[True]),
-            ValueError,
-            "keep must be a bool tensor, (..., row), none of them empty, got list",
-        ),
-        (
-            lambda: add(ONES, keep=torch.ones(3).bool()),
-            ValueError,
-            "keep must be a bool tensor of shape (2,) to fit a, got (3,) in torch.bool",
-        ),
-        (
-            lambda: pick(torch.zeros(3), ONES),
-            ValueError,
-            "tokens must be (..., position), whole numbers and at least one, got (3,) of torch.float32",
-        ),
-        (
-            lambda: pick(torch.zeros(0, 2).long(), ONES),
-            ValueError,
-            "tokens must be (..., position), whole numbers and at least one, got (0, 2) of torch.int64",
-        ),
-        (
-            lambda: pick(torch.ones(2).bool(), ONES),
-            ValueError,
-            "tokens must be (..., position), whole numbers and at least one, got (2,) of torch.bool",
-        ),
+        (lambda: add(ONES, b=ONES[:1]), ValueError, "b must be (2, 3) in torch.float32 on cpu to fit a, got (1, 3) in"),
+        (lambda: add(a=ONES, b=ONES.double()), ValueError, "to fit a, got (2, 3) in torch.float64 on cpu"),
+        (lambda: add(ONES, keep=torch.ones(2)), ValueError, "keep must be a bool tensor, (..., row), none of"),
+        (lambda: add(ONES, keep=[True]), ValueError, "(..., row), none of them empty, got list"),
+        (lambda: add(ONES, keep=torch.ones(3).bool()), ValueError, "keep must be a bool tensor of shape (2,) to fit a"),
+        (lambda: pick(torch.zeros(3), ONES), ValueError, "tokens must be (..., position), whole numbers and at least"),
+        (lambda: pick(torch.zeros(0, 2).long(), ONES), ValueError, "at least one, got (0, 2) of torch.int64"),
+        (lambda: pick(torch.ones(2).bool(), ONES), ValueError, "numbers and at least one, got (2,) of torch.bool"),
         (lambda: square(ONES), ValueError, "matrix must be square, (side, side), got shape (2, 3)"),
         (lambda: square(ONES[:, :2] / 0), ValueError, "matrix holds entries that are not finite (nan or inf)"),
-        (
-            lambda: square(ONES[:, :2], torch.zeros(3).long()),
-            ValueError,
-            "tokens must be (2,) in torch.int64 on cpu to fit matrix, got (3,) in torch.int64 on cpu",
-        ),
+        (lambda: square(ONES[:, :2], torch.zeros(3).long()), ValueError, "tokens must be (2,) in torch.int64 on cpu"),
         (lambda: move(ONES, ONES[0] / 0), ValueError, "mean holds entries that are not finite (nan or inf)"),
-        (
-            lambda: weigh(ONES[0], ONES[0, :2].double()),
-            ValueError,
-            "weights must be (3,) in torch.float32 on cpu to fit values, got (2,) in torch.float32 on cpu",
-        ),
-        (
-            lambda: average(ONES[None], ONES[:, 0]),
-            ValueError,
-            "shares must be (1, 2) in torch.float32 on cpu to fit rows, got (2,) in torch.float32 on cpu",
-        ),
-        (
-            lambda: weigh(ONES[0], ONES[0].half()),
-            ValueError,
-            "weights must be in float32 or float64, got torch.float16: convert it, weights.to(torch.float32)",
-        ),
-        (
-            lambda: read(ONES, WEIGHTS),
-            ValueError,
-            "x must be (2, 4) in torch.float32 on cpu to fit the layer, got (2, 3) in torch.float32 on cpu",
-        ),
-        (
-            lambda: read(torch.ones(1, 4).double(), WEIGHTS),
-            ValueError,
-            "x must be (1, 4) in torch.float32 on cpu to fit the layer, got (1, 4) in torch.float64 on cpu",
-        ),
+        (lambda: weigh(ONES[0], ONES[0, :2].double()), ValueError, "weights must be (3,) in torch.float32 on cpu"),
+        (lambda: weigh(ONES[0], ONES[0].half()), ValueError, f"weights {HALF}"),
+        (lambda: average(ONES[None], ONES[:, 0]), ValueError, "shares must be (1, 2) in torch.float32 on cpu"),
+        (lambda: read(ONES, WEIGHTS), ValueError, "x must be (2, 4) in torch.float32 on cpu to fit the layer, got (2,"),
+        (lambda: read(torch.ones(1, 4).double(), WEIGHTS), ValueError, "fit the layer, got (1, 4) in torch.float64 on"),
         (lambda: read(torch.ones(1, 4), ONES), TypeError, "weights must be AttentionLayer, got Tensor"),
-        (
-            lambda: read(torch.ones(1, 4), WEIGHTS, Norm(ONES[0], ONES[0])),
-            ValueError,
-            "ln.gain must be (4,) in torch.float32 on cpu to fit the layer, got (3,) in torch.float32 on cpu",
-        ),
-        (
-            lambda: read_all(torch.ones(1, 3), [WEIGHTS]),
-            ValueError,
-            "x must be (1, 4) in torch.float32 on cpu to fit the layers, got (1, 3) in torch.float32 on cpu",
-        ),
-        (
-            lambda: read_all(torch.ones(1, 4), [WEIGHTS, ONES]),
-            TypeError,
-            "layers must be a sequence of AttentionLayer, got Tensor",
-        ),
-        (
-            lambda: read_all(torch.ones(1, 4), [WEIGHTS, WEIGHTS.double()]),
-            ValueError,
-            "layers.W_Q must be (2, 4, 3) in torch.float32 on cpu to fit the layers, got "
-            "(2, 4, 3) in torch.float64 on cpu",
-        ),
+        (lambda: read(torch.ones(1, 4), WEIGHTS, NARROW), ValueError, "ln.gain must be (4,) in torch.float32 on cpu"),
+        (lambda: read_all(torch.ones(1, 3), [WEIGHTS]), ValueError, "x must be (1, 4) in torch.float32 on cpu to fit"),
+        (lambda: read_all(torch.ones(1, 4), [WEIGHTS, ONES]), TypeError, "a sequence of AttentionLayer, got Tensor"),
+        (lambda: read_all(torch.ones(1, 4), [WEIGHTS, WEIGHTS.double()]), ValueError, "layers.W_Q must be (2, 4, 3)"),
     ],
 )
 def test_what_a_signature_does_not_allow_is_refused_by_name(call, kind, message):
-    with pytest.raises(kind) as refusal:
+    with pytest.raises(kind, match=re.escape(message)):
         call()
-    assert str(refusal.value) == message
 
 
 def test_what_a_signature_allows_passes():

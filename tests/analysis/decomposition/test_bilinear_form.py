@@ -1,7 +1,5 @@
 """The bordered product and its blocks, and what becomes of them when the origin moves."""
 
-import doctest
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,10 +16,6 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 def layer(seed=0):
     return random_layer(head=2, model=7, channel=3, seed=seed)
-
-
-def test_doctests():
-    assert doctest.testmod(bilinear_form).failed == 0
 
 
 @given(seed=st.integers(0, 50), n=st.integers(1, 6))

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -72,37 +71,12 @@ def test_relative_entropy_counts_only_the_keys_that_can_be_heard():
     torch.testing.assert_close(entropy.relative_entropy(padded, keys=5), entropy.relative_entropy(attention))
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("function", [entropy.relative_entropy, entropy.histogram_entropy])
-@pytest.mark.parametrize(
-    ("attention", "message"),
-    [
-        (torch.zeros(1, 4, 4), "zeros alone"),
-        (torch.stack([torch.eye(3), torch.zeros(3, 3)]), "zeros alone"),
-        (-torch.eye(3)[None], "negative"),
-        (torch.full((1, 3, 3), float("nan")), "not finite"),
-        (torch.eye(3)[None].half(), "float32 or float64"),
-        (torch.eye(3), "attention must be"),
-        (torch.zeros(1, 0, 0), "none of them empty"),
-    ],
-)
-def test_entropies_refuse_what_is_no_map(function, attention, message):
-    with pytest.raises(ValueError, match=message):
-        function(attention)
-
-
 def test_the_additive_share_is_drawn_from_the_generator_alone():
     shares = [
         block_mixing.additive_share(lambda x: x * x.flip(-1), draw(50, 4), 2, torch.Generator().manual_seed(seed))
         for seed in (1, 1, 2)
     ]
     assert shares[0] == shares[1] != shares[2]
-
-
-def test_relative_entropy_is_never_above_one():
-    """A row cannot be more even than uniform over the keys it may hear: more keys than said are refused."""
-    with pytest.raises(ValueError, match="keys must be at least 4"):
-        entropy.relative_entropy(torch.full((1, 4, 4), 0.25), keys=3)
 
 
 def test_a_map_with_an_empty_row_still_has_a_histogram():
@@ -117,7 +91,18 @@ def test_a_coupling_that_is_not_finite_is_refused():
         block_mixing.block_coupling(lambda row: row * 1e200, torch.ones(1, 2, dtype=torch.float64), 2)
 
 
+@pytest.mark.parametrize("function", [entropy.relative_entropy, entropy.histogram_entropy])
+@pytest.mark.parametrize(
+    ("attention", "message"), [(torch.zeros(1, 4, 4), "zeros alone"), (-torch.eye(3)[None], "neg")]
+)
+def test_entropies_refuse_what_is_no_map(function, attention, message):
+    with pytest.raises(ValueError, match=message):
+        function(attention)
+
+
 def test_relative_entropy_refuses_rows_that_do_not_sum_to_one_and_wrong_counts():
+    with pytest.raises(ValueError, match="keys must be at least 4"):
+        entropy.relative_entropy(torch.full((1, 4, 4), 0.25), keys=3)
     with pytest.raises(ValueError, match="sum to 1"):
         entropy.relative_entropy(torch.stack([torch.eye(3), torch.eye(3) / 2]))
     for keys in (1, 4):
@@ -201,62 +186,18 @@ def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_blocks_refuse_what_has_none():
-    x, same = draw(4, 12), lambda rows: rows
-    for blocks in (0, -3, 5):
-        for call in (
-            lambda b: head_layout.split(x, b),
-            lambda b: block_mixing.block_coupling(same, x, b),
-            lambda b: block_mixing.interaction(same, x, x, b, (0, 1)),
-            lambda b: block_mixing.additive_share(same, x, b, torch.Generator()),
-        ):
-            with pytest.raises(ValueError, match="blocks must divide"):
-                call(blocks)
-    for join in (head_layout.concatenate, head_layout.stack):
-        with pytest.raises(ValueError, match=r"blocks must be \(\.\.\., block, row, column\)"):
-            join(draw(2, 3))
-        with pytest.raises(ValueError, match=r"blocks must be \(\.\.\., block, row, column\)"):
-            join(draw(0, 2, 3))
-        with pytest.raises(TypeError, match="blocks must be a tensor"):
-            join([x, x])
-    for bad, message in (
-        (x.half(), "float32 or float64"),
-        (x * float("nan"), "not finite"),
-        (x[0], "must be"),
-        (x[:0], "none of them empty"),
-        (x.numpy(), "must be a tensor"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            head_layout.split(bad, 3)
-        with pytest.raises((TypeError, ValueError), match=message):
-            block_mixing.block_coupling(same, bad, 3)
-    with pytest.raises(ValueError, match="row of 12 numbers"):
-        block_mixing.block_coupling(lambda row: row[:3], x, 3)
-
-
-@pytest.mark.usefixtures("unchecked")
 def test_interactions_and_shares_refuse_what_has_none():
     x, generator = draw(4, 12), torch.Generator().manual_seed(0)
-    for pair in ((1, 1), (0, 3), (-1, 0), (0, 1, 2)):
+    for pair in ((1, 1), (0, 3), (-1, 0)):
         with pytest.raises(ValueError, match="two different blocks"):
             block_mixing.interaction(torch.tanh, x, x, 3, pair)
-    for other in (x[:3], x.float()):
-        with pytest.raises(ValueError, match=r"b must be .* to fit a"):
-            block_mixing.interaction(torch.tanh, x, other, 3, (0, 1))
     with pytest.raises(ValueError, match="at least two"):
         block_mixing.additive_share(torch.tanh, x[:1], 3, generator)
     with pytest.raises(ValueError, match="constant"):
         block_mixing.additive_share(torch.zeros_like, x, 3, generator)
-    for factor in (float("nan"), 1e200):
-        with pytest.raises(ValueError, match="not finite"):
-            block_mixing.additive_share(lambda rows, factor=factor: rows * factor, x, 3, generator)
-    for coupling, message in (
-        (torch.zeros(3, 3), "not 0"),
-        (-torch.eye(3), "negative"),
-        (torch.ones(2, 3), "square"),
-        (torch.full((2, 2), float("nan")), "not finite"),
-        (torch.ones(2, 2).half(), "float32"),
-    ):
+    with pytest.raises(ValueError, match="not finite"):
+        block_mixing.additive_share(lambda rows: rows * 1e200, x, 3, generator)
+    for coupling, message in ((torch.zeros(3, 3), "not 0"), (-torch.eye(3), "negative")):
         with pytest.raises(ValueError, match=message):
             block_mixing.off_diagonal_share(coupling)
     assert block_mixing.off_diagonal_share(torch.full((4, 4), 3e38)) == pytest.approx(0.75)
@@ -267,42 +208,8 @@ def test_small_terms_that_vary_do_not_vanish_beside_nothing():
     terms = torch.stack([draw(1, 3, 3), draw(1, 3, 1, seed=1).expand(1, 3, 3), torch.zeros(1, 3, 3)], 1)
     for dtype, factor in ((torch.float64, 1e-12), (torch.float64, 1e12), (torch.float32, 1e-12)):
         assert block_mixing.vanishing((terms * factor).to(dtype)).tolist() == [[False, True, True]]
-    for bad, message in ((terms * float("nan"), "not finite"), (terms.half(), "float32"), (terms[0], "must be")):
-        with pytest.raises(ValueError, match=message):
-            block_mixing.vanishing(bad)
     with pytest.raises(ValueError, match="tolerance"):
         block_mixing.vanishing(terms.float(), 1e-9)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_expansions_refuse_what_does_not_fit():
-    good = [draw(2, 3, 4), draw(4, 2), draw(4, 2), draw(2), draw(2)]
-    for place, bad, message in (
-        (0, good[0] * float("nan"), "not finite"),
-        (0, good[0][0], "parts must be"),
-        (0, good[0].float(), "W_Q must be"),
-        (1, draw(5, 2), "W_Q must be"),
-        (2, draw(4, 3), "W_K must be"),
-        (3, draw(1), "b_Q must be"),
-        (4, draw(2).float(), "b_K must be"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            block_mixing.expand_score(*[*good[:place], bad, *good[place + 1 :]])
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_masks_refuse_what_the_perceptron_cannot_read():
-    mlp = mlp_of()
-    for x, message in (
-        (draw(2, 12) * float("nan"), "not finite"),
-        (draw(2, 11), "to fit"),
-        (draw(2, 12).float(), "to fit"),
-        (draw(2, 12).half(), "float32"),
-        (draw(2, 12).numpy(), "must be a tensor"),
-    ):
-        for activation in ("relu", "gelu"):
-            with pytest.raises((TypeError, ValueError), match=message):
-                activation_mask(x, mlp, activation)
 
 
 def test_joint_permutation_of_blocks_changes_nothing_and_of_the_input_alone_does():
@@ -331,38 +238,8 @@ def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax(
     torch.testing.assert_close(terms[:3, :3].sum((0, 1)), context)
 
 
-def test_a_small_function_is_no_constant():
-    def share(size):
-        generator = torch.Generator().manual_seed(0)
-        return block_mixing.additive_share(lambda x: size * x.sum(-1, keepdim=True), draw(50, 4), 2, generator)
-
-    assert share(1e-3) == pytest.approx(share(1.0))
-
-
 @pytest.mark.parametrize("shape", [(3, 5, 5), (2, 3, 5, 5)])
 def test_histogram_entropy_is_of_each_map(shape):
     maps = torch.softmax(3 * draw(*shape), -1)
     each = torch.stack([entropy.histogram_entropy(one[None])[0] for one in maps.reshape(-1, 5, 5)])
     torch.testing.assert_close(entropy.histogram_entropy(maps), each.reshape(shape[:-2]))
-
-
-def test_the_additive_share_is_the_printed_estimate_on_the_pooled_mean():
-    """Redraw as the function does, and estimate Sobol's indices in numpy around the mean of both draws."""
-    rows = draw(5, 4).exp()
-
-    def function(x):
-        return 100 + x[:, :2].square().sum(1, keepdim=True) * x[:, 2:].sum(1, keepdim=True)
-
-    share = block_mixing.additive_share(function, rows, 2, torch.Generator().manual_seed(3))
-    generator = torch.Generator().manual_seed(3)
-    (a, b), (c, d) = (
-        (part[pick].numpy() for part, pick in zip(rows.split(2, 1), torch.randint(5, (2, 5), generator=generator)))
-        for _ in range(2)
-    )
-    f, g, left, right = (
-        function(torch.from_numpy(np.concatenate(pair, 1))).numpy() for pair in ((a, b), (c, d), (a, d), (c, b))
-    )
-    mean = np.concatenate([f, g]).mean()
-    explained = ((f - mean) * (left - g)).mean() + ((f - mean) * (right - g)).mean()
-    variance = np.square(np.concatenate([f, g]) - mean).mean()
-    assert share == pytest.approx(explained / variance, rel=1e-12)

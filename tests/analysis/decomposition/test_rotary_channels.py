@@ -12,11 +12,10 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary
 from analysis.decomposition.folding import fold_origin
 from analysis.decomposition.rotary_channels import drop_cancelling_bias, split_channels
-from analysis.decomposition.rotary_kernel import Kernel, distance_kernel, pair_channels, unpair_channels
+from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.decomposition.terms import score_terms
 from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
-from analysis.models.reading import load
 from analysis.transformer.attention import mask_future, softmax
 from analysis.transformer.positional_encodings import rotary_scores
 from analysis.transformer.rotary_scaling import rotary_frequencies
@@ -106,14 +105,6 @@ def test_models_without_biases_have_four_parts_about_an_origin(layer, x):
     assert terms.kernel.abs().max() > 0.01
 
 
-def test_pairs_are_written_back(layer):
-    for pairing in ("halves", "neighbours"):
-        rotary = turn(4, pairing)
-        assert torch.equal(
-            unpair_channels(pair_channels(layer.b_Q, rotary), rotary), split_channels(layer.b_Q, rotary)[0]
-        )
-
-
 def test_where_the_key_bias_cancels_in_the_modules_of_transformers():
     changes = {case: key_bias_effect(case) for case in CASES}
     free = {"gpt2", "bloom", "gpt_neox, rest", "qwen2, no rotation"}
@@ -137,15 +128,6 @@ def test_what_does_not_fit_is_refused(layer, x):
             call()
     with pytest.raises(ValueError, match="case must be one of"):
         key_bias_effect("gpt5")
-
-
-def test_biases_of_a_model_in_single_precision_have_a_kernel():
-    layer = load("neox-mini").layers[0]
-    assert layer.b_Q.dtype is torch.float32
-    found = distance_kernel(layer.b_Q, layer.b_K, layer.positions)
-    due = distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions)
-    assert found.amplitude.dtype is torch.float32
-    assert torch.allclose(found.amplitude.double(), due.amplitude, atol=1e-6)
 
 
 def test_the_slope_of_slow_frequencies_by_hand():

@@ -75,22 +75,6 @@ def test_semi_bias_is_b_q_times_all_keys(batch):
     assert key_direction(weights).shape == (weights.heads, weights.model)
 
 
-def test_semi_bias_of_more_rows_than_a_block():
-    weights, _, x, _ = draw(position=2500)
-    expected = x @ torch.einsum("hc,hmc->hm", weights.b_Q, weights.W_K).T / 2
-    torch.testing.assert_close(semi_bias(x, weights), expected.T, **CLOSE)
-
-
-@settings(max_examples=30, deadline=None)
-@given(shapes)
-def test_value_bias_folds_into_the_output_bias(shape):
-    weights, _, x, _ = draw(**shape)
-    weights = replace(weights, mask=Mask(causal=True))
-    folded = fold_value_bias(weights)
-    assert not folded.b_V.any()
-    torch.testing.assert_close(attend(x, folded).output, attend(x, weights).output, **CLOSE)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_key_bias_never_matters(causal):
     weights, _, x, _ = draw()
@@ -99,16 +83,6 @@ def test_key_bias_never_matters(causal):
     torch.testing.assert_close(attend(x, none).output, attend(x, weights).output, **CLOSE)
     no_query_bias = replace(weights, b_Q=torch.zeros_like(weights.b_Q))
     assert (attend(x, no_query_bias).attention - attend(x, weights).attention).abs().max() > 1e-3
-
-
-@settings(max_examples=30, deadline=None)
-@given(shapes)
-def test_layer_norm_folds_into_the_layer(shape):
-    weights, ln, y, _ = draw(**shape)
-    plain = attend(apply_norm(y, ln), weights)
-    folded = attend(y / sigma(y)[..., None], fold_norm(weights, ln))
-    torch.testing.assert_close(folded.scores, plain.scores, **CLOSE)
-    torch.testing.assert_close(folded.output, plain.output, **CLOSE)
 
 
 @settings(max_examples=30, deadline=None)
@@ -161,66 +135,9 @@ def test_the_positional_term_by_hand():
             torch.testing.assert_close(six_terms(e, p, weights, ln).p[h, j], due, **CLOSE)
 
 
-@pytest.mark.parametrize(("function", "name"), [(score_terms, "x"), (semi_bias, "y")])
-def test_refuses_what_does_not_fit(function, name):
-    weights, _, x, _ = draw()
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        function(x[:, 1:], weights)
-    with pytest.raises(ValueError, match="none of them empty"):
-        function(x[:0], weights)
-    with pytest.raises(ValueError, match="float32"):
-        function(x.float(), weights)
-    for bad in (math.nan, math.inf):
-        x[2, 3] = bad
-        with pytest.raises(ValueError, match="not finite"):
-            function(x, weights)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_refuses_tables_and_norms_that_do_not_fit():
-    weights, ln, e, p = draw()
-    with pytest.raises(ValueError, match=r"p must be .* to fit e"):
-        six_terms(e, p[:-1], weights, ln)
-    with pytest.raises(ValueError, match="p must be"):
-        six_terms(e, p.float(), weights, ln)
-    with pytest.raises(ValueError, match="norm must have width 8"):
-        fold_norm(weights, Norm(ln.gain[1:], ln.bias[1:]))
-    with pytest.raises(ValueError, match="b_Q holds entries that are not finite"):
-        replace(weights, b_Q=weights.b_Q * math.nan)
-
-
-def test_finite_weights_whose_sum_overflows_are_not_refused():
-    weights, *_ = draw()
-    large = torch.full_like(weights.W_Q, 1e308)
-    assert torch.isinf(large.sum())
-    assert replace(weights, W_Q=large).W_Q is large
-    for bad in (math.inf, -math.inf, math.nan):
-        one = large.clone()
-        one[0, 0, 0] = bad
-        with pytest.raises(ValueError, match="W_Q holds entries that are not finite"):
-            replace(weights, W_Q=one)
-
-
 def plain():
     """Return a layer of width 7 whose queries and keys have biases."""
     return random_layer(head=2, model=7, channel=3)
-
-
-@pytest.mark.parametrize("origin", [None, draw_rows(7, seed=3)])
-def test_parts_sum_to_the_scores_and_what_is_constant_is_collapsed(origin):
-    layer, x = plain(), draw_rows(2, 5, 7)
-    terms = score_terms(x, layer, origin)
-    torch.testing.assert_close(terms.total(), compute_scores(x, layer), **CLOSE)
-    torch.testing.assert_close(terms.stack().sum(0), terms.total(), **CLOSE)
-    assert terms.content.shape == (2, 2, 5, 5)
-    assert terms.common.shape == ((2, 1, 1) if origin is None else (2, 2, 1, 5))
-    assert terms.semi_bias.shape == (2, 2, 1, 5)
-    assert terms.query_side.shape == (2, 2, 5, 1)
-    assert terms.kernel.shape == (2, 1, 1)
-    assert terms.positions is None
-    about_zero = score_terms(x, layer)
-    torch.testing.assert_close(terms.content + terms.common, about_zero.content, **CLOSE)
-    assert (origin is None) is (not terms.common.any())
 
 
 def test_fewer_rows_may_be_queries():
@@ -232,14 +149,6 @@ def test_fewer_rows_may_be_queries():
 def test_about_the_mean_of_the_queries_content_has_no_part_that_all_queries_share():
     x = draw_rows(9, 7)
     assert score_terms(x, plain(), x.mean(0)).content.mean(-2).abs().max() < 1e-12
-
-
-def test_named_parts_have_the_shape_of_the_score():
-    terms = score_terms(draw_rows(2, 5, 7), plain())
-    both = terms.stack("semi_bias", "kernel")
-    assert both.shape == (2, 2, 2, 5, 5)
-    assert torch.equal(both[0], terms.semi_bias.expand(2, 2, 5, 5))
-    assert torch.equal(both[1], terms.kernel.expand(2, 2, 5, 5))
 
 
 def norm(width, seed, kind="layer"):
@@ -321,11 +230,6 @@ def test_with_norms_each_part_is_divided_by_the_whole_query_and_the_whole_key():
     torch.testing.assert_close(terms.stack(), layer.scale * torch.stack(due), **CLOSE)
 
 
-def test_semi_bias_alone_is_that_of_the_terms():
-    layer, x = grouped(scale=0.3), draw_rows(2, 5, 8, seed=9)
-    torch.testing.assert_close(semi_bias(x, layer), score_terms(x, layer).semi_bias[..., 0, :], **CLOSE)
-
-
 def test_what_has_no_one_semi_bias_is_refused():
     x = draw_rows(5, 8, seed=9)
     for name, message in {"rotary": "positions act inside", "norms of queries and keys": "pass through a norm"}.items():
@@ -351,11 +255,3 @@ def test_a_value_bias_of_groups_folds_into_the_output_bias():
     torch.testing.assert_close(attend(x, fold_value_bias(layer)).output, attend(x, layer).output, **CLOSE)
     with pytest.raises(ValueError, match="sum to less than 1"):
         fold_value_bias(replace(layer, sinks=layer.b_Q[:, 0]))
-
-
-def test_a_plain_layer_of_groups_and_another_scale_is_the_same_attention():
-    layer, x = grouped(scale=0.3, mask=Mask(causal=True, reach=2)), draw_rows(2, 5, 8, seed=9)
-    plain = replace(layer, W_V=draw_rows(2, 8, 6, seed=2)).plain()
-    assert (plain.heads, plain.groups) == (4, 4)
-    assert plain.scale == 6**-0.5
-    torch.testing.assert_close(attend(x, plain).output, attend(x, layer).output, **CLOSE)

@@ -1,7 +1,7 @@
 """The ideal gates: rules, ranks, entropies, outputs, and where the printed labels fail."""
 
-import doctest
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -35,10 +35,6 @@ RANKS = {
 @pytest.fixture
 def values():
     return torch.randn(N, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-def test_examples():
-    assert doctest.testmod(ideal).failed == 0
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -94,10 +90,6 @@ def test_cluster_is_a_mean_of_short_vertical_lines():
     assert torch.allclose(GATES["cluster"], lines.mean(0))
 
 
-def test_of_one_token_the_closed_gate_is_the_only_map():
-    assert ideal.closed(1).tolist() == [[1]]
-
-
 def test_causal_gates_never_see_the_future():
     for gate in (
         ideal.closed(N, causal=True),
@@ -140,6 +132,8 @@ def test_printed_block_rows_do_not_sum_to_one():
         (lambda: ideal.inverse_directional(4, 0, [1, 1]), "distinct"),
         (lambda: ideal.instance(4, 0, 2, causal=True), "cannot see"),
         (lambda: ideal.printed_ends("4.6", 4, 2), "equation must be one of"),
+        (lambda: ideal.printed_block(4, 0, 1, 2), "i"),
+        (lambda: ideal.printed_block(4, 1, 3, 2), "j"),
     ],
 )
 def test_refusals(call, words):
@@ -147,7 +141,50 @@ def test_refusals(call, words):
         call()
 
 
-@pytest.mark.parametrize(("i", "j", "k"), [(0, 1, 2), (1, 0, 2), (3, 1, 2), (1, 3, 2)])
-def test_printed_blocks_outside_the_map_are_refused(i, j, k):
-    with pytest.raises(ValueError, match=r"[ij]"):
-        ideal.printed_block(4, i, j, k)
+def by_rules(n, cells):
+    """Make a map in whole fractions from the cells ``(row, column)`` of a pattern alone, by the paper's three rules."""
+    in_row = {row: [column for other, column in cells if other == row] for row, _ in cells}
+    return [
+        [Fraction(column in in_row[row], len(in_row[row])) if row in in_row else Fraction(1, n) for column in range(n)]
+        for row in range(n)
+    ]
+
+
+def every_gate(n):
+    """Yield every gate of ``n`` positions, with the cells of its pattern."""
+    places = range(n)
+    for i in places:
+        yield ideal.directional(n, i), [(row, i) for row in places]
+    yield ideal.open_gate(n), [(row, row) for row in places]
+    for offset in places[1:]:
+        yield ideal.backward(n, offset), [(row, row - offset) for row in places[offset:]]
+        yield ideal.forward(n, offset), [(row, row + offset) for row in places[:-offset]]
+    for side in places[1:-1]:
+        for i in places[: n - side]:
+            for j in places[: n - side]:
+                queries, keys = range(j, j + side + 1), range(i, i + side + 1)
+                yield ideal.cluster(n, queries, keys), [(row, key) for row in queries for key in keys]
+    for i in places:
+        for j in places:
+            yield ideal.instance(n, j, i), [(j, i)]
+    for keys in (range(size) for size in places[2:]):
+        yield ideal.inverse_directional(n, n - 1, list(keys)), [(n - 1, key) for key in keys]
+    yield ideal.closed(n), []
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_every_gate_is_what_the_rules_make_of_its_cells(n):
+    for gate, cells in every_gate(n):
+        due = torch.tensor([[float(entry) for entry in row] for row in by_rules(n, cells)], dtype=torch.float64)
+        torch.testing.assert_close(gate, due, atol=1e-15, rtol=0)
+
+
+def test_a_sum_of_gates_with_weights_of_each_row_has_the_sum_of_their_outputs(values):
+    parts = torch.stack([GATES["directional"], GATES["cluster"], GATES["open"]])
+    weights = torch.rand(3, N, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    weights = weights / weights.sum(0)
+    mixture = (weights * parts).sum(0)
+    torch.testing.assert_close(mixture.sum(-1), torch.ones(N, dtype=torch.float64))
+    torch.testing.assert_close(mixture @ values, (weights * (parts @ values)).sum(0))
+    of_parts = (weights[..., 0] * entropy.row_entropy(parts)).sum(0)
+    assert (entropy.row_entropy(mixture) >= of_parts - 1e-12).all(), "a mixture's entropy is at least the parts' mean"

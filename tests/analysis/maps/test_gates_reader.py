@@ -1,16 +1,13 @@
 """The gate reader: exact on ideal gates and mixtures, symmetric, calibrated against chance."""
 
-import doctest
 import itertools
 import math
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
-from scipy import optimize, stats
 
-from analysis.maps.gates import ideal, points, reader, segmentation, shear, synthetic
+from analysis.maps.gates import ideal, segmentation, shear, synthetic
 from analysis.maps.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
 
 
@@ -38,11 +35,6 @@ def cases(n):
         ),
         "closed": (ideal.closed(n), shares(closed=1)),
     }
-
-
-@pytest.mark.parametrize("module", [points, reader, shear, segmentation, synthetic])
-def test_examples(module):
-    assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
 
 @pytest.mark.parametrize("n", [16, 41, 128])
@@ -85,21 +77,6 @@ def test_exact_on_mixtures():
     assert torch.allclose(read_gates(mixed).scores, truth, atol=1e-3)  # three lines meet at a corner of the block
     apart = mixed + 0.25 * (ideal.cluster(n, range(25, 41), range(1, 17)) - every["cluster"][0])
     assert torch.allclose(read_gates(apart).scores, truth, atol=1e-9)
-
-
-@pytest.mark.parametrize("pair", [(a, b) for a in PATTERNS[:5] for b in PATTERNS[:5] if a < b])
-def test_exact_on_pairs(pair):
-    every = cases(36)
-    mixed = 0.3 * every[pair[0]][0] + 0.7 * every[pair[1]][0]
-    truth = 0.3 * every[pair[0]][1] + 0.7 * every[pair[1]][1]
-    assert torch.allclose(read_gates(mixed).scores, truth, atol=1e-9)
-
-
-@pytest.mark.parametrize("keys", [20, 30])
-def test_a_block_may_cover_most_of_its_rows(keys):
-    n = 40
-    reading = read_gates(ideal.cluster(n, range(5, 25), range(2, 2 + keys)))
-    assert torch.allclose(reading.scores, shares(cluster=0.5, closed=0.5), atol=1e-9)
 
 
 @pytest.mark.parametrize("width", [2, 3, 5])
@@ -148,14 +125,6 @@ def test_clusters_nearly_as_tall_as_the_map_are_clusters(n, height, noise):
     assert reading.scores[1:4].sum() < 0.02
 
 
-def test_from_nine_tenths_of_the_height_on_a_cluster_is_columns():
-    n = 40
-    shape = ideal.cluster(n, range(1, 39), range(8, 18)).numpy().copy()
-    shape[[0, 39]] = 0
-    reading = read_gates(stamped(n, shape, "flat", np.random.default_rng(0)))
-    assert reading.score("directional") == pytest.approx(0.6 * 38 / 40, abs=1e-6)
-
-
 def stamped_flat_clusters(n):
     strength = np.linspace(0.3, 0.9, n)[np.random.default_rng(0).permutation(n)][:, None]
     shape = np.zeros((n, n))
@@ -195,15 +164,12 @@ def test_scores_are_shares():
     assert torch.allclose(reading.offsets.sum(-1), sum(reading.score(g) for g in ("open", "backward", "forward")))
 
 
-def test_batch_equals_one_by_one(monkeypatch):
+def test_batch_equals_one_by_one():
     maps = torch.stack([noisy(33, seed) for seed in range(5)])
     whole = read_gates(maps)
-    monkeypatch.setattr(reader, "CELLS", 2 * 33 * 33)
-    pieces = read_gates(maps)
     for i, single in enumerate(maps):
         assert torch.equal(whole.scores[i], read_gates(single).scores)
-    assert torch.equal(whole.scores, pieces.scores)
-    assert torch.equal(whole.cells, pieces.cells)
+        assert torch.equal(whole.cells[i], read_gates(single).cells)
 
 
 def test_reversal_swaps_backward_and_forward_only():
@@ -256,21 +222,7 @@ def test_shuffled_rows_show_no_lines_and_no_blocks(n):
     assert (reading.scores[:, :4] > 0).any(-1).double().mean() <= 0.2  # a level of 5 % for each kind
     assert reading.scores[:, :4].max() < 0.02
     assert reading.score("cluster").mean() < 0.01
-    assert reading_of_the_unshuffled(maps).min() > 0.05
-
-
-@pytest.mark.parametrize("noise", synthetic.TUNING)
-def test_noise_has_next_to_no_points(noise):
-    """At most one map in ten of noise alone holds a point, and shuffled maps hold few, whatever the tail."""
-    rng = np.random.default_rng(11)
-    names = []
-    for n in (16, 48, 96):
-        alone = read_gates(torch.as_tensor(np.stack([synthetic.draw_noise(noise, n, rng) for _ in range(20)])))
-        names += alone.names()
-        mixed = np.stack([synthetic.draw(n, ("directional", "backward"), noise, rng).attention for _ in range(6)])
-        shuffled = read_gates(torch.as_tensor(rng.permuted(mixed, axis=-1)))
-        assert shuffled.scores[:, 5:7].mean(0).max() < 0.05
-    assert sum(name in PATTERNS for name in names) <= 6
+    assert read_gates(torch.as_tensor(maps)).scores[:, :5].sum(-1).min() > 0.05
 
 
 def test_points_stand_out_of_the_tail_of_their_map():
@@ -325,7 +277,7 @@ def test_shuffled_rows_keep_their_weights(causal):
     assert read_gates(shuffled, causal=causal).scores[..., :4].max() == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_half_precision_is_read_in_single(dtype):
     maps = torch.stack([ideal.open_gate(64), ideal.directional(64, 3), noisy(64)]).to(dtype)
     reading = read_gates(maps)
@@ -345,17 +297,6 @@ def test_rows_of_half_precision_are_first_made_to_sum_to_one(dtype):
     assert torch.equal(read_gates(rounded).scores, due.scores)
 
 
-def test_the_shortest_map_that_is_read():
-    n = reader.SHORTEST
-    for name, gate in (
-        ("directional", ideal.directional(n, 2)),
-        ("open", ideal.open_gate(n)),
-        ("backward", ideal.backward(n, 1)),
-        ("instance", ideal.instance(n, 1, 6)),
-    ):
-        assert read_gates(gate).names() == [name]
-
-
 def test_blocks_and_points_of_one_map_of_a_batch():
     n = 40
     block = ideal.cluster(n, range(3, 12), range(20, 34))
@@ -366,10 +307,6 @@ def test_blocks_and_points_of_one_map_of_a_batch():
         for look in (batch.blocks, batch.points):
             with pytest.raises(ValueError, match="index must pick one map of the batch"):
                 look(wrong)
-
-
-def reading_of_the_unshuffled(maps):
-    return read_gates(torch.as_tensor(maps)).scores[:, :5].sum(-1)
 
 
 @pytest.mark.parametrize("noise", synthetic.TUNING)
@@ -414,18 +351,6 @@ def test_finds_a_gate_in_causal_maps_over_held_out_noise(gate):
     assert np.mean([abs(scores[index] - specimen.truth[index]) for specimen, scores, _ in results]) < 0.05
 
 
-def test_causal_specimens_see_no_future_and_know_what_was_cut_off():
-    specimen = synthetic.draw(16, ["forward"], "flat", np.random.default_rng(0), causal=True)
-    assert np.triu(specimen.attention, 1).max() == 0
-    assert np.allclose(specimen.attention.sum(1), 1)
-    assert specimen.truth.tolist() == [0] * 7 + [1, 0]
-    back = synthetic.draw(16, ["open"], "flat", np.random.default_rng(1), causal=True)
-    flat = np.tril(np.ones((16, 16))) / np.arange(1, 17)[:, None]
-    assert back.truth.sum() == pytest.approx(1)
-    excess = (back.attention - flat)[range(16), range(16)] / np.where(np.arange(16), 1 - 1 / np.arange(1, 17), 1)
-    assert back.truth[1] == pytest.approx(excess[1:].mean())
-
-
 @pytest.mark.parametrize("n", [12, 16, 64])
 def test_blocks_that_chance_does_not_make_are_read_exactly_anywhere(n):
     """As the notes of ``read_gates`` promise: ``m`` cells, a share ``p`` of their rows."""
@@ -440,11 +365,6 @@ def test_blocks_that_chance_does_not_make_are_read_exactly_anywhere(n):
     assert tried >= 10
 
 
-def test_single_precision_gives_the_same_reading():
-    maps = torch.stack([noisy(64, seed) for seed in range(3)])
-    assert torch.allclose(read_gates(maps.float()).scores.double(), read_gates(maps).scores, atol=1e-3)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_gpu_gives_the_same_reading():
@@ -457,37 +377,15 @@ def test_the_gpu_gives_the_same_reading():
 @pytest.mark.parametrize(
     ("attention", "arguments", "words"),
     [
-        (torch.ones(3, 4, 5) / 5, {}, r"must be \(..., n, n\)"),
         (ideal.closed(7), {}, "n at least 8"),
-        (torch.ones(9), {}, "n at least 8"),
-        (torch.tensor(1.0), {}, "n at least 8"),
-        (torch.ones(0, 9, 9), {}, "n at least 8"),
         (ideal.closed(8) * 2, {}, "rows that sum to 1"),
-        (ideal.closed(8) * float("nan"), {}, "finite"),
         (ideal.closed(8), {"causal": True}, "looks ahead"),
         (ideal.closed(8), {"level": 0.0}, "level must lie between"),
     ],
 )
-def test_refusals(attention, arguments, words, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+def test_refusals(attention, arguments, words):
     with pytest.raises(ValueError, match=words):
         read_gates(attention, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("attention", "given"),
-    [
-        (np.eye(8), "ndarray"),
-        (torch.eye(8, dtype=torch.long), "torch.int64"),
-        (torch.eye(8).bool(), "torch.bool"),
-        (torch.eye(8, dtype=torch.complex64), "torch.complex64"),
-        ([[1.0]], "list"),
-    ],
-)
-def test_what_is_no_tensor_of_weights_is_refused(attention, given, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    with pytest.raises(TypeError, match=f"floating-point weights.*got.*{given}"):
-        read_gates(attention)
 
 
 def test_unknown_names_are_refused():
@@ -523,71 +421,10 @@ def test_blocks_of_causal_maps_are_exact_where_they_can_be_told_from_chance(n):
         tried += 1
 
 
-def test_a_column_of_a_causal_block_over_nine_tenths_of_its_rows_is_a_column():
-    reading = read_gates(ideal.cluster(40, range(13, 40), range(3, 11), causal=True), causal=True)
-    assert reading.columns.nonzero().flatten().tolist() == [10]  # 27 of the 30 rows that see it; key 9 has 27 of 31
-
-
-def test_early_rows_of_causal_maps_have_no_points():
-    weights = ideal.closed(40, causal=True)
-    for query in (10, 30):
-        weights[query, : query + 1] *= 0.2
-        weights[query, 4] += 0.8
-    reading = read_gates(weights, causal=True)
-    assert reading.points() == [(30, 4)]
-
-
-@pytest.mark.parametrize(("query", "points"), [(14, []), (15, [(15, 4)])])
-def test_a_row_has_points_from_sixteen_keys_on(query, points):
-    weights = ideal.closed(40, causal=True)
-    weights[query, : query + 1] *= 0.2
-    weights[query, 4] += 0.8
-    assert read_gates(weights, causal=True).points() == points
-
-
-def test_a_pattern_owns_a_row_from_a_quarter_of_its_weight():
-    for weight, share in ((0.35, 1 / 32), (0.15, 0.0)):
-        maps = ideal.closed(32)
-        maps[5] *= 1 - weight
-        maps[5, 7] += weight
-        assert read_gates(maps).owned == pytest.approx(share), weight
-
-
-def test_k_points_of_a_row_are_counted_without_their_order():
-    z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    for height in np.arange(3, 12, 0.01):
-        z[0, 4, [1, 3]] = height
-        if points.find_points(z, z > 2.5, 0.05)[1][0, 4].any():
-            break
-    largest = z.topk(12).values
-    two = points.log_rate(largest)[0, 4, 1]  # from here on, two are unlikely in any order in 64 rows
-    assert 2 * two - math.log(2) == pytest.approx(math.log(0.05 / 2 / 64 / points.MOST), abs=0.1)
-
-
 @pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (2, 4, 5, 5)])
 def test_shearing_is_undone(shape):
     cells = torch.arange(math.prod(shape)).view(shape)
     assert (shear.unskew(shear.skew(cells)) == cells).all()
-
-
-def test_the_tail_beyond_its_levels_is_the_curve_through_all_three():
-    """The logarithm through the levels of 8, 2 and 1/2 cells a row, solved exactly; the reader has its second order."""
-    z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    largest = (z.sign() * z.abs() ** 1.3).topk(12).values  # a tail longer than the normal one
-    far, near, last = largest.flatten().sort(descending=True).values[[511, 127, 31]].tolist()
-    normal = stats.norm.isf([8 / 64, 2 / 64, 0.5 / 64])
-
-    def curve(bend, at):
-        step = math.log1p(bend * (at - near) / (last - near)) / math.log1p(bend)
-        return normal[1] + (normal[2] - normal[1]) * step
-
-    bend = optimize.brentq(lambda b: curve(b, far) - normal[0], 1e-6, (last - near) / (near - far) - 1e-6)
-    beyond = 2 * last - near
-    due = math.log(64) + stats.norm.logsf(curve(bend, beyond))
-    assert points.log_rate(largest, largest / beyond)[0, 0, 0].item() == pytest.approx(due, abs=0.02)
-    between = (far + near) / 2  # on the straight line through the first two
-    due = math.log(64) + stats.norm.logsf((normal[0] + normal[1]) / 2)
-    assert points.log_rate(largest, largest / between)[0, 0, 0].item() == pytest.approx(due, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -599,33 +436,6 @@ def test_rows_of_a_placed_gate_hold_all_or_nothing(seed):
     few = synthetic.place("inverse directional", 32, np.random.default_rng(seed))
     assert len(few.any(1).nonzero()[0]) == 1
     assert 3 <= (few > 0).sum() <= 6
-
-
-def test_placed_blocks_have_every_size_and_reach_every_edge():
-    rng = np.random.default_rng(0)
-    blocks = [synthetic.place("cluster", 32, rng) > 0 for _ in range(400)]
-    assert {int(block.any(1).sum()) for block in blocks} == set(range(5, 26))
-    assert {int(block.any(0).sum()) for block in blocks} == set(range(5, 17))
-    assert sum(block.any(1)[[0, -1]] for block in blocks).min() > 5
-    assert sum(block.any(0)[[0, -1]] for block in blocks).min() > 5
-
-
-@pytest.mark.parametrize(("length", "found"), [(4, True), (5, False)])
-def test_a_band_of_diagonals_over_twice_as_long_as_wide_is_no_block(length, found):
-    hits = torch.zeros(1, 16, 16, dtype=torch.bool)
-    for i in range(3, 3 + length):
-        hits[0, i, i : i + 2] = True
-    seen = torch.ones(16, 16, dtype=torch.bool)
-    counts = segmentation.tabulate(hits, seen)
-    assert segmentation.find_blocks(hits, counts, seen, 16.0**2, 0.0, least_side=1).any() == found
-
-
-@pytest.mark.parametrize(("cells", "found"), [(16, True), (15, False)])
-def test_a_column_is_persistent_from_a_third_of_its_rows(cells, found):
-    hits = torch.zeros(1, 48, 48, dtype=torch.bool)
-    hits[0, 0 : 3 * cells : 3, 7] = True
-    line, _ = segmentation.find_lines(hits, torch.ones(48, 48, dtype=torch.bool), 0.05)
-    assert (line == (hits & found)).all()
 
 
 def held_together(cells):
@@ -654,109 +464,6 @@ def test_the_shortest_run_by_enumeration(rates):
         assert found.tolist() == due
 
 
-def test_the_shortest_run_may_need_every_row():
-    """Four rows with a hit in every second draw hold together with 5/16, three of them with 3/8."""
-    assert segmentation.shortest_run(torch.tensor([0.5] * 4), 0.32).tolist() == [4, 5, 5, 5]
-
-
-def test_rows_of_unequal_rates_hold_runs_together_that_equal_ones_would_not():
-    """The rate of equal rows, multiplied over unequal ones, claims far too little: it cannot stand alone."""
-    rates = [0.95, 0.1] * 3
-    claimed = math.prod((p + math.sqrt(p * (4 - 3 * p))) / 2 for p in rates)
-    assert run_probability(rates) > 3 * claimed
-
-
-def rows_of_hits(kind, maps, n, generator):
-    """Hits at random places of each row; the number of hits differs from row to row."""
-    rates = {
-        "in turn": torch.tensor([0.7, 0.04]).repeat(n // 2),
-        "in turn, causal": torch.tensor([0.7, 0.04]).repeat(n // 2),
-        "mostly hit": torch.full((n,), 0.8),
-        "any": torch.rand(n, generator=generator) ** 2,
-        "rare": torch.full((n,), 0.06),
-    }[kind]
-    seen = torch.ones(n, n, dtype=torch.bool)
-    seen = seen.tril() if "causal" in kind else seen
-    places = torch.rand(maps, n, n, generator=generator).masked_fill(~seen, 2).argsort(-1).argsort(-1)
-    return places < (rates * seen.sum(-1)).round()[:, None], seen
-
-
-@pytest.mark.parametrize("kind", ["in turn", "in turn, causal", "mostly hit", "any", "rare"])
-@pytest.mark.parametrize("sheared", [False, True])
-def test_lines_keep_their_promise_in_rows_of_any_rates(kind, sheared):
-    """Runs and persistent lines at level 0.2: at most 0.25 (sheared 0.3) of the maps; 64 of 200 are chance."""
-    hits, seen = rows_of_hits(kind, 200, 32, torch.Generator().manual_seed(5))
-    if sheared:
-        hits, seen = shear.skew(hits), shear.skew(seen)
-    line, _ = segmentation.find_lines(hits, seen, 0.2)
-    assert line.flatten(1).any(1).sum() <= 64
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_truth_counts_a_gate_as_often_as_it_was_drawn(seed):
-    drawn = synthetic.draw(64, ["open", "directional", "open"], "flat", np.random.default_rng(seed))
-    flat = np.median(drawn.attention, 1)  # what the noise gives every key of a row
-    assert drawn.truth[GATES.index("open")] == pytest.approx((np.diag(drawn.attention) - flat).mean(), abs=0.02)
-
-
-def test_specimens_have_one_point_to_one_in_sixteen_rows():
-    rng = np.random.default_rng(0)
-    for n, most in ((16, 2), (64, 4)):
-        counts = {int((synthetic.place("instance", n, rng) > 0).sum()) for _ in range(60)}
-        assert counts == set(range(1, most + 1))
-
-
-def test_a_block_is_both_wide_and_high():
-    hits, seen = torch.zeros(3, 16, 16, dtype=torch.bool), torch.ones(16, 16, dtype=torch.bool)
-    hits[0, 2:8, 3], hits[1, 3, 2:8], hits[2, 4:6, 4:6] = True, True, True
-    found = segmentation.find_blocks(hits, segmentation.tabulate(hits, seen), seen, 16.0**2, 0.0, least_side=2)
-    assert found.any((1, 2)).tolist() == [False, False, True]
-
-
-def test_noise_has_the_spread_and_the_bounds_it_is_said_to_have():
-    low = np.log(synthetic.draw_noise("low rank", 256, np.random.default_rng(0)))
-    assert (low - low.mean(1, keepdims=True)).std() == pytest.approx(0.7, rel=0.1)
-    assert np.linalg.matrix_rank(low, tol=1e-9) == 9  # 8, and what makes rows sum to 1
-    heavy = np.log(synthetic.draw_noise("heavy", 512, np.random.default_rng(0)))
-    heavy -= np.median(heavy, 1, keepdims=True)  # where the t stands at 0
-    assert heavy.max() == pytest.approx(0.4 * 8, abs=0.15)
-    assert heavy.min() == pytest.approx(-0.4 * 20, abs=0.15)
-
-
-def every_box(n, side=2):
-    """All boxes of a map of ``n`` positions with sides of at least ``side``, as ``box_evidence`` takes them."""
-    first, last = np.triu_indices(n + 1, side)
-    ends = torch.as_tensor(np.stack([first, last]))
-    rows, keys = torch.cartesian_prod(*[torch.arange(ends.shape[1])] * 2).T
-    return torch.cat([torch.zeros(1, len(rows), dtype=torch.long), ends[:, rows], ends[:, keys]])
-
-
-@pytest.mark.parametrize(("n", "draws"), [(8, 200), (16, 200), (24, 60)])
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_boxes_of_random_cells(n, draws, share):
-    """In 19 of 20 maps whose raised cells lie anywhere in their rows no box whatever is beyond chance."""
-    rng, seen, boxes = np.random.default_rng([n, int(10 * share)]), torch.ones(n, n, dtype=torch.bool), every_box(n)
-    most = []
-    for _ in range(draws):
-        raised = rng.random((n, n)).argsort(1) < round(share * n)
-        counts = segmentation.tabulate(torch.as_tensor(raised)[None], seen)
-        most.append(segmentation.box_evidence(counts, boxes).max().item())
-    assert np.mean(np.array(most) >= math.log(n * n / 0.05)) <= 0.05
-
-
-def test_a_box_has_its_own_evidence():
-    raised = torch.zeros(1, 6, 6, dtype=torch.bool)
-    raised[0, 1:4, 2:5], raised[0, 5, 0] = True, True
-    seen = torch.ones(6, 6).tril().bool()
-    counts = segmentation.tabulate(raised & seen, seen)
-    box = torch.tensor([0, 1, 4, 2, 5])[:, None]  # row 1 sees no key of it, row 2 one, row 3 two
-    due = 3 * segmentation.divergence(torch.tensor(1.0), torch.tensor((1 / 3 + 2 * 2 / 4) / 3))
-    assert segmentation.box_evidence(counts, box).item() == pytest.approx(due.item(), rel=1e-5)
-    assert segmentation.box_evidence(counts, torch.tensor([0, 4, 6, 0, 2])[:, None]).item() == pytest.approx(
-        4 * segmentation.divergence(torch.tensor(1 / 4), torch.tensor(1 / 6)).item(), rel=1e-5
-    )
-
-
 def independent_rows(kind, n, count, seed):
     """Maps whose rows have their weights at random places: of drawn noise, or nearly all on a few random keys."""
     rng = np.random.default_rng([seed, n])
@@ -783,34 +490,3 @@ def test_a_point_with_nine_tenths_of_its_row_is_found(kind):
     maps[:, ::16] *= 0.1
     maps[:, ::16, 21] += 0.9
     assert (read_gates(maps).cells[:, ::16, 21] == GATES.index("instance")).double().mean() >= 0.9
-
-
-def test_spreads_that_differ_no_more_than_their_errors_are_made_alike():
-    rng, n = np.random.default_rng(4), 64
-    maps = torch.as_tensor(rng.standard_normal((1, n, n))).exp()
-    seen, wide = maps > 0, torch.ones(n, dtype=torch.bool)
-    chance = torch.as_tensor(rng.standard_normal((1, n, 1))).mul(0.9 * points.UNSURE / n**0.5).exp()
-    deviates, doubt = points.standardise(maps, seen, chance, wide, 0.05)
-    quartile = maps.sort(-1, descending=True).values[..., 16:17]  # 16 larger ones of 64
-    assert torch.allclose(deviates, (maps / quartile).log() / chance.median() + points.UPPER, rtol=0.02)
-    assert (doubt == 1).all()
-    differ = torch.full((1, n, 1), 0.5, dtype=torch.float64)
-    differ[:, ::2] = 8.0
-    deviates, doubt = points.standardise(maps, seen, differ, wide, 0.05)
-    between = math.log(16) ** 2 / 2 - (1 + 2 * (2 / n) ** 0.5) * points.UNSURE**2 / n  # the median is one of the two
-    weight = between / (between + points.UNSURE**2 / n)
-    error = math.sqrt(weight) * points.UNSURE / n**0.5
-    assert doubt.flatten().tolist() == pytest.approx([math.exp(stats.norm.isf(0.05 / 2 / n) * error)] * n)
-    spread = math.exp(math.log(0.5) + weight * math.log(16))
-    assert torch.allclose(deviates[:, ::2], ((maps / quartile).log() / spread + points.UPPER)[:, ::2])
-
-
-def test_levels_of_a_causal_map_are_those_of_the_cells_that_are_seen():
-    z = torch.randn(1, 64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    half = z.masked_fill(torch.ones(64, 64).triu(1).bool(), -math.inf)
-    at = torch.full((1, 64, 12), 3.0, dtype=torch.float64)
-    rate = [
-        points.log_rate(largest.topk(12).values, largest.topk(12).values / at, share)[0, 0, 0].item()
-        for largest, share in ((z, 1.0), (half.clamp_min(-9), 65 / 128))
-    ]
-    assert rate[0] == pytest.approx(rate[1], abs=0.5)  # the same noise has the same tail

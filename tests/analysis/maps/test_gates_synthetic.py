@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.maps import gates
-from analysis.maps.gates.synthetic import Specimen, draw, draw_noise, place, read_specimens
+from analysis.maps.gates.synthetic import Specimen, draw, place, read_specimens
 
 N = 30
 
@@ -21,17 +21,6 @@ def test_a_line_runs_over_a_third_of_the_map_at_least(gate):
     outside = 3 if gate in ("backward", "forward") else 0  # offsets of 1 and 2 leave the map at its end
     assert N // 3 - outside <= min(lengths) < N // 2
     assert max(lengths) == (N if not outside else N - 1)
-
-
-@pytest.mark.parametrize("kind", ["dirichlet", "ragged"])
-def test_a_draw_that_vanishes_leaves_its_key_a_little_weight(kind):
-    class Vanishing(np.random.Generator):
-        def gamma(self, shape, scale=1.0, size=None):
-            return np.eye(3)
-
-    weights = draw_noise(kind, 3, Vanishing(np.random.PCG64(0)))
-    assert weights.sum(1) == pytest.approx(1.0)
-    assert 0 < weights.min() < 1e-9
 
 
 def test_specimens_of_several_sizes_are_read_with_their_own_kind():
@@ -68,9 +57,3 @@ def test_the_truth_of_a_specimen_is_what_lies_over_its_noise(causal):
     assert np.mean(strengths) == pytest.approx(0.6, abs=0.03)  # 0.3 to 0.9
     assert 0.25 < min(strengths) < 0.35
     assert 0.8 < max(strengths) < 0.95
-
-
-def test_several_gates_share_a_strength():
-    made = [draw(24, ["open", "directional", "instance"], "flat", np.random.default_rng(s)).truth for s in range(200)]
-    assert all(truth.sum() == pytest.approx(1) for truth in made)
-    assert 0.3 < np.mean([truth[gates.GATES.index("closed")] for truth in made]) < 0.7

@@ -94,8 +94,6 @@ def test_refusals():
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=3)
     with pytest.raises(ValueError, match="not negative, got -1"):
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), first=-1)
-    with pytest.raises(ValueError, match="both must be"):
-        position_only(torch.zeros(1, 3), torch.zeros(1, 3, 4), first=1)
     with pytest.raises(ValueError, match="reaches is empty"):
         position_only(torch.zeros(1, 3), torch.zeros(1, 3, 3), (), first=1)
     one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
@@ -103,19 +101,6 @@ def test_refusals():
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="width must be"):
             position_scores(torch.ones(2, 1), torch.tensor([1.0, bad]), layer)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_position_only_does_not_mix_precisions():
-    with pytest.raises(ValueError, match=r"both must be .* to fit own"):
-        position_only(torch.zeros(1, 4), torch.zeros(1, 4, 4, dtype=torch.float64), (1,), first=1)
-
-
-def test_positions_are_measured_from_the_fiftieth_on_unless_told():
-    own, both = torch.randn(2, 60), torch.randn(2, 60, 60)
-    found, due = position_only(own, both), position_only(own, both, (3, 50), first=50)
-    for name in ("mass", "uniform", "peak"):
-        assert (getattr(found, name) == getattr(due, name)).all()
 
 
 def test_the_share_of_positions_by_hand():

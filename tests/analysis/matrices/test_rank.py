@@ -1,9 +1,7 @@
 """Ranks: exact against numerical, the law of centring, the residual, refusals."""
 
-import doctest
 from dataclasses import replace
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -16,13 +14,8 @@ from analysis.matrices import rank
 from analysis.representations import rank_collapse
 from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
 from analysis.transformer.layernorm import apply_norm, centre
-from tests.analysis.fake_device import GPU, OnGPU, pretended
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
-
-
-def test_examples():
-    assert doctest.testmod(rank, extraglobs={"torch": torch}).failed == 0
 
 
 def test_real_valued_rows_keep_their_rank_below_the_width_and_lose_one_from_it_on():
@@ -50,16 +43,6 @@ def test_residual_is_invariant_under_scale_and_order_and_bounded():
     torch.testing.assert_close(rank_collapse.residual(-3 * x), value)
     torch.testing.assert_close(rank_collapse.residual(x.flip(0)), value)
     torch.testing.assert_close(rank_collapse.residual(torch.stack([x, 2 * x])), torch.stack([value, value]))
-
-
-def test_rows_are_placed_at_the_distance_that_was_asked_for():
-    g = torch.Generator().manual_seed(2)
-    mean, noise = torch.randn(4, generator=g), torch.randn(6, 4, generator=g)
-    for size in (0.9, 0.1, 0.001):
-        rows = rank_collapse.scatter_around_mean(mean, noise, size)
-        assert rank_collapse.residual(rows).item() == pytest.approx(size, rel=1e-3)
-    with pytest.raises(ValueError, match="size"):
-        rank_collapse.scatter_around_mean(mean, noise, 1.0)
 
 
 def test_one_layer_of_pure_attention_cubes_a_small_residual():
@@ -115,54 +98,22 @@ ODD = {
 NORM = Norm(torch.ones(3), torch.zeros(3))
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        rank.numerical_rank,
-        rank.distance_of_ones,
-        rank.centred_rank,
-        rank_collapse.residual,
-        lambda x: rank.ranks_through_norm(x, NORM),
-        lambda x: rank_collapse.scatter_around_mean(torch.ones(3), x, 0.5),
-        lambda x: rank_collapse.trace_residual(
-            x, random_layers(1, 1, 3, dtype=torch.float32, generator=torch.Generator()), ALL_ON
-        ),
-    ],
-)
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_matrices_are_refused_by_name(function, odd, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    with pytest.raises((TypeError, ValueError), match=r"^(x|noise) (must|holds)"):
-        function(ODD[odd])
-
-
-def test_odd_arguments_are_refused(monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+@pytest.mark.usefixtures("unchecked")
+def test_odd_arguments_are_refused():
     three = torch.eye(3)
     for cutoff in (-1.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match="cutoff"):
             rank.numerical_rank(three, cutoff)
-    with pytest.raises(ValueError, match=r"x must be \(row, column\)"):
-        rank.numerical_rank(torch.ones(2, 3, 3))
     with pytest.raises(ValueError, match="constant row"):
         rank.ranks_through_norm(torch.ones(2, 3), Norm(torch.ones(3), torch.zeros(3), eps=0.0))
-    with pytest.raises(ValueError, match="fit the norm"):
-        rank.ranks_through_norm(torch.ones(2, 3).double(), NORM)
-    for mean, noise in (
-        (torch.ones(4), three),
-        (torch.ones(3).double(), three),
-        (torch.zeros(3), three),
-        (torch.ones(3), torch.ones(2, 3)),
-        (torch.ones(3), three[:1]),
-    ):
+    for mean, noise in ((torch.zeros(3), three), (torch.ones(3), torch.ones(2, 3)), (torch.ones(3), three[:1])):
         with pytest.raises(ValueError, match=r"(mean|noise) must"):
             rank_collapse.scatter_around_mean(mean, noise, 0.5)
     with pytest.raises(ValueError, match="size"):
         rank_collapse.scatter_around_mean(torch.ones(3), three, float("nan"))
     sizes = torch.tensor([0.1, 0.01])
-    for bad in (torch.tensor([0.1, 0.0]), torch.tensor([0.1, -1.0]), torch.tensor([0.1])):
-        with pytest.raises(ValueError, match=r"residuals must be (positive|\(2,\))"):
-            rank_collapse.cubic_rate(sizes, bad)
+    with pytest.raises(ValueError, match="residuals must be positive"):
+        rank_collapse.cubic_rate(sizes, torch.tensor([0.1, 0.0]))
     with pytest.raises(ValueError, match="two different"):
         rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
 
@@ -188,10 +139,6 @@ def test_residual_and_rank_of_any_matrix(matrix):
     assert same <= 1e-15
 
 
-def test_a_matrix_of_zeros_has_no_residual():
-    assert rank_collapse.residual(torch.zeros(2, 3, 4)).tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("gain", [0.55, 1.0, 2.0])
 def test_a_skip_connection_leaves_the_distances_and_lets_the_mean_row_grow(gain):
     g = torch.Generator().manual_seed(6)
@@ -208,22 +155,10 @@ def test_a_skip_connection_leaves_the_distances_and_lets_the_mean_row_grow(gain)
     assert rank_collapse.residual(tilt) < 1e-9
 
 
-def test_another_activation_is_used():
-    switches = [replace(ALL_ON, linear=True), ALL_ON]
-    plain = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2)
-    identity = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, activation=lambda z: z)
-    torch.testing.assert_close(identity[1], plain[0])
-    assert not torch.allclose(identity[1], plain[1])
-
-
 def test_the_cutoff_decides_what_the_rows_span():
     x = torch.tensor([[1.0, 0.0], [0.0, 1e-3]], dtype=torch.float64)
     assert (rank.centred_rank(x), rank.centred_rank(x, cutoff=0.1)) == (1, 1)
     assert rank.distance_of_ones(x, cutoff=0.1) == pytest.approx(0.5**0.5)
-
-
-def test_a_singular_value_at_the_cutoff_does_not_count():
-    assert rank.numerical_rank(torch.tensor([[1.0, 0.0], [0.0, 0.5]]), cutoff=0.5).rank == 1
 
 
 def test_a_gain_of_zero_costs_rank():
@@ -233,16 +168,6 @@ def test_a_gain_of_zero_costs_rank():
     assert [step.rank for step in steps] == [4, 3, 3, 1, 2]
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_random_stack_is_the_same_on_every_device():
-    switches = [ALL_ON, PURE_ATTENTION]
-    due = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6)
-    with pretended():
-        found = rank_collapse.random_collapse(16, 1.0, 0, switches, depth=2, rows=6, device=GPU)
-    assert isinstance(found, OnGPU)
-    torch.testing.assert_close(found.held, due, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("of", [rank.effective_rank, rank.stable_rank])
 def test_ranks_of_spectra_do_not_depend_on_the_scale_and_are_zero_for_nothing(of):
     values = torch.tensor([3.0, 2.0, 1.0])
@@ -250,9 +175,8 @@ def test_ranks_of_spectra_do_not_depend_on_the_scale_and_are_zero_for_nothing(of
         torch.testing.assert_close(of(scale * values), of(values))
     assert of(torch.zeros(2, 3)).tolist() == [0, 0]
     torch.testing.assert_close(of(torch.ones(4)), torch.tensor(4.0))
-    for wrong, message in ((torch.tensor([1.0, float("nan")]), "not finite"), (torch.zeros(0), "none of them empty")):
-        with pytest.raises(ValueError, match=message):
-            of(wrong)
+    with pytest.raises(ValueError, match=r"svdvals\(matrix\)"):
+        of(torch.tensor([[1.0, -2.0], [0.5, 1.0]]))
 
 
 def test_the_stable_rank_is_that_of_two_norms_and_at_most_the_rank():
@@ -261,9 +185,3 @@ def test_the_stable_rank_is_that_of_two_norms_and_at_most_the_rank():
     due = torch.linalg.matrix_norm(matrix) ** 2 / torch.linalg.matrix_norm(matrix, 2) ** 2
     torch.testing.assert_close(found, due)
     assert 1 < found < rank.effective_rank(torch.linalg.svdvals(matrix)) < 4
-
-
-@pytest.mark.parametrize("function", [rank.effective_rank, rank.stable_rank])
-def test_a_matrix_in_place_of_its_singular_values_is_refused(function):
-    with pytest.raises(ValueError, match=r"svdvals\(matrix\)"):
-        function(torch.tensor([[1.0, -2.0], [0.5, 1.0]]))

@@ -1,7 +1,5 @@
 """Singular values of products, against the dense route, and where Gram matrices must give way."""
 
-import doctest
-
 import pytest
 import torch
 
@@ -19,23 +17,12 @@ def with_condition(rows, channel, condition, seed):
     return U * torch.logspace(0, -torch.tensor(condition).log10().item(), channel, dtype=torch.float64) @ V.T
 
 
-def test_doctests():
-    assert doctest.testmod(spectra).failed == 0
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("rows", "columns", "channel"), [(40, 40, 8), (9, 30, 8), (8, 8, 8), (5, 5, 1)])
 def test_equals_dense_singular_values(rows, columns, channel, dtype):
     A, B = draw(2, 3, rows, channel, dtype=dtype), draw(2, 3, columns, channel, seed=2, dtype=dtype)
     due = torch.linalg.svdvals(A.double() @ B.double().mT)[..., :channel]
     torch.testing.assert_close(spectra.product_singular_values(A, B), due, rtol=1e-9, atol=0)
-
-
-def test_gram_route_is_taken_where_it_is_good():
-    A, B = draw(4, 60, 8), draw(4, 60, 8, seed=2)
-    values, error = spectra.by_gram(A, B)
-    assert error.max() < 1e-9
-    torch.testing.assert_close(values, spectra.by_qr(A, B), rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("condition", [1e3, 1e5, 1e7])
@@ -92,32 +79,10 @@ def test_augmented_product_is_the_whole_score():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"B must be \(2, 5, 3\) .* to fit A"):
-        spectra.product_singular_values(draw(2, 5, 3), draw(2, 5, 4))
     with pytest.raises(ValueError, match="as many rows"):
         spectra.product_singular_values(draw(2, 3, 5), draw(2, 9, 5))
-    bad = draw(1, 9, 5)
-    bad[0, 0, 0] = float("nan")
-    with pytest.raises(ValueError, match="not finite"):
-        spectra.product_singular_values(bad, draw(1, 9, 5))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: spectra.product_singular_values(draw(3), draw(3)), "A must be"),
-        (lambda: spectra.product_singular_values(draw(2, 5, 0), draw(2, 5, 0)), "none of them empty"),
-        (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3).half()), "B must be in float32 or float64"),
-        (lambda: spectra.product_singular_values(draw(5, 3) + 1j, draw(4, 3)), "A must hold real numbers"),
-        (lambda: spectra.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan")), "accuracy must be"),
-        (lambda: spectra.augment(draw(5, 3), draw(4)), "b must be .* to fit W"),
-        (lambda: spectra.augment(draw(2, 5, 3), draw(3)), "b must be .* to fit W"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_more_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+    with pytest.raises(ValueError, match="accuracy must be"):
+        spectra.product_singular_values(draw(5, 3), draw(4, 3), accuracy=float("nan"))
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
@@ -143,15 +108,3 @@ def test_the_norm_is_the_largest_of_three_singular_values():
     W = torch.stack([turn[:, :3] * torch.tensor([2.0, 5.0, 3.0]), turn[:, 1:] * torch.tensor([1.0, 0.5, 0.25])])
     torch.testing.assert_close(spectra.spectral_norm(W), torch.tensor([5.0, 1.0]).double())
     torch.testing.assert_close(spectra.singular_values(W)[0], torch.tensor([5.0, 3.0, 2.0]).double())
-
-
-def test_the_error_of_the_gram_route_by_hand():
-    """Of columns (2, 0, 0), (0, 1, 0) and (1, 0), (0, 3) the squares are 5 and 10, and the smallest of 3 and 2 is 2."""
-    A = torch.zeros(3, 3, 2)
-    A[:2, 0, 0], A[:2, 1, 1] = 2.0, 1.0
-    B = torch.tensor([[1.0, 0.0], [0.0, 3.0]]).repeat(3, 1, 1)
-    B[1] *= 2.0**100  # whose square is no number in float32, but one in float64
-    values, error = spectra.by_gram(A, B)
-    torch.testing.assert_close(values, torch.tensor([[3.0, 2.0], [3 * 2.0**100, 2 * 2.0**100], [0.0, 0.0]]).double())
-    assert error[:2].tolist() == pytest.approx([spectra.EPS * 50 / 4] * 2)
-    assert error[2] == torch.inf, "a factor of zeros has no Cholesky factor"

@@ -7,14 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary, StreamPositions
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
-from analysis.models import files
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES, REFUSED, expected
-from analysis.models.families.tensors import Tensors
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.files import MissingTensor
 from analysis.models.reading import Model, load
@@ -93,30 +90,6 @@ def test_files_hold_the_same(case, tmp_path):
     assert (read.positions is None) != bool(expected.places_of(read.family, read.config))
 
 
-def test_the_names_expected_of_a_layer_are_those_that_it_is_read_from(case, monkeypatch):
-    _, read, _ = case
-    shapes = {}
-
-    def noting(read_tensor):
-        def noted(self, name):
-            tensor = read_tensor(self, name)
-            shapes.update({} if tensor is None else {name: tuple(tensor.shape)})
-            return tensor
-
-        return noted
-
-    for way in ("need", "get"):
-        monkeypatch.setattr(Tensors, way, noting(getattr(Tensors, way)))
-    for number in range(len(read.layers)):
-        shapes.clear()
-        assert read.read_layer(number).model
-        due = expected.layer_tensors(read.family, read.config, number)
-        assert shapes.keys() == due.keys()
-        for name, shape in due.items():
-            known = shape or [None] * len(shapes[name])
-            assert [size for size, axis in zip(shapes[name], known, strict=True) if axis] == [a for a in known if a]
-
-
 def test_queries_and_keys_alone_are_those_of_the_layer(case):
     _, read, _ = case
     for number in range(len(read.layers)):
@@ -162,30 +135,6 @@ def test_a_head_on_the_model_and_a_prefix_before_its_names_make_no_difference(tm
     assert_same(load(tmp_path, dtype=torch.float64).layers[1], load(base).layers[1])
 
 
-def test_only_the_tensors_of_the_layer_are_read(tmp_path, monkeypatch):
-    tiny_model("llama").save_pretrained(tmp_path)
-    names, get = [], files.TensorFiles.read
-    monkeypatch.setattr(
-        files.TensorFiles, "read", lambda self, name, dtype: names.append(name) or get(self, name, dtype)
-    )
-    assert isinstance(load(tmp_path).layers[1], AttentionLayer)
-    assert names
-    assert all("layers.1." in name and "mlp" not in name for name in names)
-
-
-@pytest.mark.parametrize("model_type", ["qwen3", "bert"])
-def test_a_layer_is_moved_with_its_norms(model_type):
-    layer = load(tiny_model(model_type)).layers[0]
-    tensors = [
-        value
-        for part in (layer.to(torch.float16), *layer.to(torch.float16).norms)
-        for value in vars(part).values()
-        if isinstance(value, torch.Tensor)
-    ]
-    assert len(tensors) >= 10
-    assert {value.dtype for value in tensors} == {torch.float16}
-
-
 @pytest.mark.parametrize(
     "scaling",
     [
@@ -225,18 +174,14 @@ def test_frequencies_that_depend_on_the_text_are_refused():
         ("bert", {"is_decoder": True}),
         ("mistral", {"sliding_window": 3}),
         ("llama", {"attention_bias": True}),
-        ("deberta-v2", {"pos_att_type": ["c2p"]}),
         ("deberta-v2", {"relative_attention": False}),
         ("beit", {"use_shared_relative_position_bias": True}),
         ("esm", {"position_embedding_type": "absolute"}),
-        ("gpt2", {"n_head": 8}),
         ("albert", {"num_hidden_groups": 1}),
         ("qwen3", {"attention_bias": True}),
         ("seed_oss", {"attention_bias": False, "attention_out_bias": True}),
         ("seed_oss", {"attention_bias": True, "attention_out_bias": False}),
-        ("deberta", {"max_relative_positions": 1}),
         ("deberta-v2", {"norm_rel_ebd": "none"}),
-        ("deberta-v2", {"pos_att_type": None}),
         ("beit", {"use_relative_position_bias": False}),
         ("bert", {"is_decoder": True, "is_causal": False}),
     ],
@@ -262,65 +207,24 @@ def test_options_that_are_not_read_are_refused_by_name(model_type, settings, mes
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": -1}}, "rope_theta must be a positive finite"),
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta must be a positive finite"),
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": "1"}}, "rope_theta must be a positive finite"),
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": math.inf}}, "rope_theta must be a positive finite"),
-        ({"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}}, "as its rope_type default, .*, got 'spiral'"),
-        ({"rope_parameters": {"rope_type": 2, "rope_theta": 1e4}}, "as its rope_type default, .*, got 2"),
-        (
-            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": math.nan}},
-            "frequencies and attention_factor must be finite",
-        ),
-        ({"head_dim": 0}, "must give head_dim as a positive whole number, got 0"),
-    ],
-)
-def test_numbers_of_which_every_score_would_be_nan_are_refused_by_name(tmp_path, settings, message):
-    tiny_model("llama").save_pretrained(tmp_path)
-    load(tmp_path).layers[0]
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path).layers[0]
-
-
-@pytest.mark.parametrize(
-    ("model_type", "settings", "message"),
-    [
-        ("t5", {"relative_attention_num_buckets": 16}, r"shape \(32, 4\), and .*num_buckets and heads imply \(16, 4\)"),
-        ("t5", {"relative_attention_max_distance": 0}, "relative_attention_max_distance must be a positive whole"),
-        ("mpnet", {"relative_attention_num_buckets": 7}, r"shape \(32, 4\), and .* imply \(7, 4\)"),
-        ("deberta", {"max_relative_positions": 3}, r"shape \(12, 32\), and max_relative_positions imply \(6, 32\)"),
-        ("deberta-v2", {"position_buckets": 2}, r"shape \(12, 32\), and position_buckets imply \(4, 32\)"),
-        ("deberta-v2", {"position_buckets": True}, "position_buckets must be a positive whole number, got True"),
-    ],
-)
-def test_rows_for_distances_of_another_number_than_the_configuration_has_are_refused(
-    tmp_path, model_type, settings, message
-):
-    """With more or fewer rows each would stand for another distance."""
-    tiny_model(model_type).save_pretrained(tmp_path)
-    load(tmp_path).layers[0]
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path).layers[0]
-
-
-@pytest.mark.parametrize(
     ("model_type", "settings", "message"),
     [
         ("ministral", {"sliding_window": None}, "sliding_window must be a positive whole number in a layer that has a"),
         ("llama4_text", {"attention_chunk_size": None}, "attention_chunk_size must be a positive whole number"),
         ("gptj", {"rotary_dim": 0}, "rotary_dim must be even and at most 8, the width of a head, got 0"),
+        ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta must be a positive"),
+        ("llama", {"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}}, "as its rope_type .*'spiral'"),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": math.nan}}, "finite"),
+        ("llama", {"head_dim": 0}, "must give head_dim as a positive whole number, got 0"),
+        ("t5", {"relative_attention_num_buckets": 16}, r"shape \(32, 4\), and .* imply \(16, 4\)"),
+        ("t5", {"relative_attention_max_distance": 0}, "relative_attention_max_distance must be a positive whole"),
+        ("deberta", {"max_relative_positions": 3}, r"shape \(12, 32\), and max_relative_positions imply \(6, 32\)"),
+        ("deberta-v2", {"position_buckets": 2}, r"shape \(12, 32\), and position_buckets imply \(4, 32\)"),
         ("smollm3", {"no_rope_layers": []}, "cannot be made: IndexError"),
         ("gemma2", {"attn_logit_softcapping": 0.0}, "soft_cap must be a positive finite number, got 0.0"),
-        ("gemma2", {"attn_logit_softcapping": math.inf}, "soft_cap must be a positive finite number, got inf"),
     ],
 )
-def test_a_layer_that_the_library_could_not_run_is_not_read(tmp_path, model_type, settings, message):
+def test_files_whose_scores_would_be_wrong_or_none_are_refused_by_name(tmp_path, model_type, settings, message):
     tiny_model(model_type).save_pretrained(tmp_path)
     list(load(tmp_path).layers)
     path = tmp_path / "config.json"
@@ -411,10 +315,9 @@ def test_queries_of_llama_4_grow_in_long_texts(on):
     assert torch.allclose(without, attended.attention) != on
 
 
-@pytest.mark.parametrize("change", [lambda table: table[:-1], lambda table: table.T, lambda table: table.repeat(2, 1)])
-def test_a_table_of_another_image_is_refused(change):
+def test_a_table_of_another_image_is_refused():
     model = tiny_model("beit")
     table = next(p for name, p in model.named_parameters() if name.endswith("relative_position_bias_table"))
-    table.data = change(table.data)
+    table.data = table[:-1]
     with pytest.raises(ValueError, match="relative_position_bias_table has the shape"):
         load(model).layers[0]

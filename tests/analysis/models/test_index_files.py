@@ -50,18 +50,7 @@ def test_a_file_that_did_not_arrive_is_said_to_be_missing(shards):
 @pytest.mark.parametrize("read", [load, lambda name: pretrained.load(load(name).checkpoint)])
 @pytest.mark.parametrize(
     "file",
-    [
-        "../outside/x.safetensors",
-        "{absolute}",
-        "nested/x.safetensors",
-        "./{own}",
-        "pytorch_model.bin",
-        "other.safetensors",
-        "",
-        None,
-        3,
-        ["{own}"],
-    ],
+    ["../outside/x.safetensors", "{absolute}", "nested/x.safetensors", "pytorch_model.bin", "other.safetensors", None],
 )
 def test_an_index_that_leads_elsewhere_is_refused_by_the_entry(shards, tmp_path, file, read):
     folder, entries, write = shards
@@ -89,7 +78,6 @@ def test_an_index_that_names_a_file_without_the_tensor_is_refused(shards):
     ("content", "message"),
     [
         ("[]", "must hold a JSON object"),
-        ("{}", "must give weight_map as an object, got NoneType"),
         ('{"weight_map": []}', "must give weight_map as an object, got list"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
@@ -100,26 +88,3 @@ def test_an_index_that_is_none_is_refused(shards, content, message):
     (folder / INDEX).write_text(content)
     with pytest.raises(ValueError, match=rf"{INDEX} {message}"):
         load(folder)
-
-
-def test_the_whole_model_of_any_family_is_not_run_from_elsewhere(shards, tmp_path):
-    """`pretrained.load` hands the folder to the library, which follows an index anywhere."""
-    from analysis.models.checkpoints import Checkpoint
-
-    folder, entries, write = shards
-    (tmp_path / "outside").mkdir()
-    save_file(load_file(folder / entries[NAME]), tmp_path / "outside" / "x.safetensors")
-    write({NAME: "../outside/x.safetensors"})
-    with pytest.raises(ValueError, match=r"of its own folder only"):
-        pretrained.load(Checkpoint("sharded", folder, "folder"))
-
-
-def test_a_config_does_not_choose_the_file(shards, tmp_path):
-    """``transformers_weights`` in config.json names a file to the library; it does not reach it."""
-    from analysis.models.configuration import library_configuration
-
-    folder, _, write = shards
-    write({})
-    config = json.loads((folder / "config.json").read_text()) | {"transformers_weights": "other.safetensors"}
-    (folder / "config.json").write_text(json.dumps(config))
-    assert not hasattr(library_configuration(load(folder).checkpoint), "transformers_weights")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from analysis.core.positions import StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families import FAMILIES, expected
 from analysis.models.families.tiny import tiny_model
@@ -171,18 +170,3 @@ def test_a_folder_that_is_a_part_by_design_says_so(tmp_path):
 def test_nothing_but_true_makes_a_part(tmp_path, value):
     with pytest.raises(MissingTensor):
         load(partial(write_model(tmp_path / "part", GPT2), lambda name: name != "wte.weight", partial=value))
-
-
-def test_numbers_of_layers_beyond_all_models_are_refused_at_once(tmp_path):
-    folder = partial(write_model(tmp_path / "part", GPT2), lambda name: True, n_layer=2 * 10**9, partial=True)
-    with pytest.raises(ValueError, match="at most 1000 layers, got n_layer = 2000000000"):
-        load(folder)
-
-
-def test_a_model_prints_what_was_found_and_from_where(tmp_path):
-    said = repr(load("minilm"))
-    for part in ("BERT (bert)", "6 of 12 heads, width 384", "embeddings.LayerNorm", "sha256 53aa51172d14", "nothing"):
-        assert part in said
-    assert "TinyLlama" not in said
-    assert "LlamaModel in memory" in repr(load(tiny_model("llama")))
-    assert isinstance(load(tiny_model("bert")).layers[0].positions, StreamPositions)

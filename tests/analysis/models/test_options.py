@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import CONFIG_MAPPING, PreTrainedConfig, masking_utils
+from transformers import CONFIG_MAPPING
 from transformers.utils import logging
 
 from analysis.core.positions import Rotary
@@ -22,7 +22,7 @@ from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import SETTINGS, random_model, tiny_inputs, tiny_model, tiny_settings
 from analysis.models.reading import load
 from analysis.surveys.family_agreement import agreement
-from tests.analysis.models.options import ABSENT, attention_path, find_options, masks, reads_of, values
+from tests.analysis.models.options import ABSENT, find_options, masks, reads_of, values
 from tests.analysis.models.test_families import assert_same
 
 STACKS = [(row, model_type) for row in FAMILIES for model_type in row.model_types if not row.files_only]
@@ -241,48 +241,14 @@ def test_options_that_were_read_as_something_else_once(model_type, options, due)
 @pytest.mark.parametrize(
     ("model_type", "due"),
     [
-        (
-            "llama",
-            {"is_causal", "sliding_window", "layer_types", "partial_rotary_factor", "rope_scaling", "rope_theta"},
-        ),
         ("gemma3_text", {"use_bidirectional_attention", "attn_logit_softcapping", "query_pre_attn_scalar"}),
         ("esm", {"rope_theta", "position_embedding_type"}),
-        ("roformer", {"rotary_value"}),
-        ("deberta", {"pos_att_type", "talking_head", "max_relative_positions"}),
         ("deberta-v2", {"norm_rel_ebd", "position_buckets", "pos_att_type", "share_att_key"}),
         ("mpt", {"attn_config", "is_causal"}),
         ("llama4_text", {"floor_scale", "attn_scale", "attn_temperature_tuning", "attention_chunk_size"}),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx", "scale_attn_weights"}),
         ("gpt_neo", {"window_size", "attention_layers"}),
     ],
 )
 def test_the_options_of_the_source_are_found(model_type, due):
     model = tiny_model(model_type)
     assert due <= set(find_options(model, load(model))[1])
-
-
-@pytest.mark.parametrize("model_type", [*QUICK, "llama4_text", "falcon", "beit", "t5", "esm", "xlm", "whisper", "gptj"])
-def test_what_an_attention_reads_as_it_is_made_and_runs_is_found(model_type, monkeypatch):
-    model = tiny_model(model_type)
-    read = load(model)
-    inside = tuple({type(module) for module in model.get_submodule(attention_path(read)).modules()} - {torch.nn.Linear})
-    seen, get = set(), PreTrainedConfig.__getattribute__
-
-    def note(config, name):
-        frame = sys._getframe(1)
-        if isinstance(frame.f_locals.get("self"), inside) or frame.f_code.co_filename == masking_utils.__file__:
-            seen.add(name)
-        return get(config, name)
-
-    monkeypatch.setattr(PreTrainedConfig, "__getattribute__", note)
-    random_model(model.config)(**tiny_inputs(model))
-    monkeypatch.undo()
-    reads, _ = find_options(model, read)
-    assert seen
-    assert {name for name in seen if not name.startswith("_")} <= reads.defaults.keys()
-
-
-def test_a_refusal_must_name_the_option():
-    assert not not_named(ValueError("window = 3 is not read"), {"window": 3})
-    assert not not_named(ValueError("rope_type = 'dynamic'"), {"rope_parameters": {"rope_type": "dynamic"}})
-    assert not_named(ValueError("a tensor is missing"), {"window": 3})

@@ -1,6 +1,5 @@
 """What a report calls unusual: nothing of a model that was never trained, and what was planted in one."""
 
-import dataclasses
 import json
 import re
 from html import escape
@@ -11,12 +10,10 @@ import torch
 from scipy.stats import t as student
 
 import analysis
-from analysis.maps.gates import GATES, PATTERNS
-from analysis.reporting import comparison, making
+from analysis.reporting import comparison
 from analysis.reporting.comparison import HEADS, LAYERS, compare, measure_heads, say_layers, spreads_away
 from analysis.reporting.measurement import Measurement
-from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations, draw_repeats, read_repeats
-from analysis.reporting.origin_sections import make_positions
+from analysis.reporting.observations import OF_HEADS, Observations, draw_repeats, read_repeats
 from analysis.reporting.parameters import late_over_early
 from analysis.reporting.summary import statements
 from tests.analysis.reporting.random_models import TEN, make_random, plant_previous_token, save
@@ -152,12 +149,6 @@ def test_positions_out_of_order_prefer_no_half():
     assert (late_over_early(np.linspace(0, 1, 60)[None]) > 4).all()
 
 
-def test_biases_of_zero_prefer_no_position():
-    section = make_positions(Measurement({}, [], position_curves=np.zeros((4, 30))))
-    assert section.figure is None
-    assert "no head's semi-bias" in section.seen
-
-
 def test_repeats_are_scored_on_the_second_reading():
     model = make_random("GPT2Config", n_embd=32, n_layer=2, n_head=4).eval()
     ids = draw_repeats(5, 2048, 21)
@@ -172,16 +163,6 @@ def test_repeats_are_scored_on_the_second_reading():
         np.testing.assert_allclose(scores[..., place], due, atol=1e-6)
 
 
-def test_the_table_of_heads_has_a_row_each():
-    measured = with_controls(seen(0, previous=0.5))
-    head, *rows = making.heads_table(measured).splitlines()
-    assert len(rows) == 24
-    row = dict(zip(head.split(","), rows[8].split(","), strict=True))
-    assert (row["layer"], row["head"]) == ("2", "0")
-    assert float(row["previous"]) > 0.7 > float(row["most previous in a control"])
-    assert set(GATES[:3]) <= set(row)
-
-
 def numbered(texts: int = 2) -> Observations:
     """Return sums over two texts of which every number is another one."""
     observed = Observations.empty(2, 3)
@@ -190,27 +171,6 @@ def numbered(texts: int = 2) -> Observations:
         array = getattr(observed, name)
         array[:] = np.arange(array.size).reshape(array.shape) ** 1.5
     return observed
-
-
-def test_what_is_compared_of_layers_and_heads_are_means_over_texts():
-    observed, found = numbered(), measure_heads(numbered())
-    assert list(found) == list(HEADS)
-    for name in OF_HEADS[1:]:
-        assert found[name].tolist() == (observed.heads[..., OF_HEADS.index(name)] / 2).tolist()
-        if name in LAYERS:
-            due = [sum(row) / 6 for row in observed.heads[..., OF_HEADS.index(name)]]
-            assert LAYERS[name].read(observed).tolist() == pytest.approx(due)
-    assert found["sharpness"].tolist() == (1 - observed.heads[..., 0] / 2).tolist()
-    for name in ("induction", "duplicate", "previous on random tokens"):
-        assert found[name].tolist() == observed.repeats[..., OF_REPEATS.index(name)].tolist()
-    for gate in PATTERNS:
-        assert found[gate].tolist() == (observed.gates[..., GATES.index(gate)] / 2).tolist()
-    due = [sum(sum(head[: len(PATTERNS)]) for head in layer) / 3 / 2 for layer in observed.gates]
-    assert LAYERS["gates"].read(observed).tolist() == pytest.approx(due)
-    assert LAYERS["entropy"].read(observed).tolist() == pytest.approx([sum(r) / 6 for r in observed.heads[..., 0]])
-    for name in OF_STATES:
-        assert LAYERS[name].read(observed).tolist() == (observed.states[:, OF_STATES.index(name)] / 2).tolist()
-    assert LAYERS["distances"].read(observed).tolist() == observed.ranges.tolist()
 
 
 def test_spreads_have_the_sign_of_the_side_and_a_floor_and_an_end():
@@ -242,27 +202,6 @@ def test_a_comparison_by_hand():
     assert distances.expected == pytest.approx(0.05 * 2 / found.count)
     assert found.count == len(HEADS) + sum(len(LAYERS[name].read(own)) for name in found.layers)
     assert found.heads.trained.tolist() == [float(of.max()) for of in measure_heads(own).values()]
-
-
-def test_what_is_said_of_layers_on_both_sides():
-    controls = {"random": np.array([[0.1, 0.5, 0.5], [0.2, 0.6, 0.6]])}
-    found = comparison.Comparison(
-        trained=np.array([0.9, 0.1, 0.55]),
-        controls=controls,
-        spreads=np.array([8.0, -9.6, 0.0]),
-        beyond=np.array([0.3, 0.4, -0.05]),
-        least=0.05,
-        line=4.0,
-        expected=0.02,
-    )
-    assert found.outside.tolist() == [True, True, False]
-    assert comparison.say_layers(found, comparison.Quantity("the range", read=None, unit="nats")) == (
-        "The range is larger than in all controls in 1 and smaller than in all controls in 1 of 3 layers "
-        "(chance: 0.02), most in layer 1: 0.10 nats, where the nearest control has 0.50 (10 spreads)."
-    )
-    for change in ({"line": 10.0}, {"least": 0.5}):
-        within = dataclasses.replace(found, **change)
-        assert "in no layer" in comparison.say_layers(within, comparison.Quantity("the range", read=None))
 
 
 def test_what_a_model_does_not_have_is_not_counted_among_comparisons():

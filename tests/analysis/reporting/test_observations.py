@@ -72,17 +72,6 @@ def test_shares_and_means_over_texts():
     assert seen.shares()[1].tolist() == pytest.approx([48 / 210, 51 / 210, 54 / 210, 57 / 210])
 
 
-def test_the_sums_of_two_processes_are_added(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: tensor.mul_(2))  # the other has seen the same
-    seen = Observations.empty(1, 2)
-    seen.texts = 3
-    seen.gates += 0.5
-    seen.all_reduce()
-    assert seen.texts == 6
-    assert isinstance(seen.texts, int)
-    assert (seen.gates == 1.0).all()
-
-
 @pytest.mark.parametrize("causal", [True, False])
 def test_texts_of_a_batch_are_seen_without_their_padding(causal):
     heads, channel, scale, lengths = 2, 3, 0.7, [18, 21]

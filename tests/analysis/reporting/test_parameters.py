@@ -22,17 +22,6 @@ def test_sizes_are_those_of_rows_as_large_as_the_norm_makes_them():
     np.testing.assert_allclose(measure_layer(layer).sizes.ravel(), [3.0, 4.0, 5.0])
 
 
-def test_the_bias_of_the_norm_is_carried_through_the_matrices():
-    first, zero = torch.tensor([[[2.0], [0.0]]]), torch.zeros(1, 1)
-    norm = Norm(torch.ones(2), torch.tensor([3.0, 7.0]), 1e-5)
-    layer = AttentionLayer(
-        first, first, first, first.mT, zero + 1, zero, zero, torch.zeros(2), 1.0, Mask(causal=True), norms=(norm,)
-    )
-    measured = measure_layer(layer)
-    assert measured.biases.ravel().tolist() == [1.0, 0.0, 0.0]
-    assert measured.effective.ravel().tolist() == pytest.approx([7.0, 6.0, 6.0])
-
-
 @pytest.mark.parametrize("positions", ["none", "alibi", "rotary"])
 def test_a_layer_of_three_heads_and_one_key_written_out(positions):
     heads, model, channel, value, distances = 3, 5, 4, 2, 6

@@ -1,9 +1,6 @@
 """Two models side by side: which heads differ most, and what is said where heads do not correspond."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pytest
 
 from analysis.reporting import side_by_side
 from analysis.reporting.comparison import HEADS
@@ -27,28 +24,9 @@ def test_the_heads_that_differ_most_come_first_with_what_they_differ_in():
     assert side_by_side._changes(own, of(sharpness=[[0.1]], sink=[[0.9]])) == []
 
 
-def test_ten_heads_are_listed_at_most():
-    own, theirs = (of(sharpness=np.zeros((2, 12)), sink=size * np.arange(24.0).reshape(2, 12)) for size in (0, 0.01))
-    found = side_by_side._changes(own, theirs)
-    assert [(row["layer"], row["head"]) for row in found] == [("1", str(head)) for head in range(11, 1, -1)]
-
-
 def test_medians_and_the_most_where_heads_do_not_correspond():
     found = side_by_side._middles(of(sink=[[0.1, 0.2, 0.9]]), of(sink=[[0.5], [0.3], [0.4], [0.8]]), {"sink": "sinks"})
     assert found == [
         {"over the heads": "median of sinks", "A": "0.200", "B": "0.450"},
         {"over the heads": "most of sinks", "A": "0.900", "B": "0.800"},
     ]
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_induction_is_shown_of_two_causal_models_and_files_are_compared_by_their_digests():
-    one, two = (
-        SimpleNamespace(causal=causal, about={"Model": str(causal), "sha256 a": "x"}) for causal in (True, False)
-    )
-    assert "induction" in side_by_side._measures(one, one)
-    assert "induction" not in side_by_side._measures(one, two)
-    assert "induction" not in side_by_side._measures(two, one)
-    assert side_by_side._say_same(one, two) == "Their files are the same."
-    two.about["sha256 a"] = "y"
-    assert side_by_side._say_same(one, two).startswith("Both read the same texts")

@@ -7,46 +7,13 @@ import torch
 import analysis
 from analysis.models import checkpoints, pretrained
 from analysis.reporting import making, sections
-from analysis.reporting.comparison import OF_ONE_KIND, compare
-from analysis.reporting.measurement import Measurement, SinkKeys, measure_parameters
+from analysis.reporting.measurement import SinkKeys, measure_parameters
 from analysis.reporting.observations import OF_HEADS
 from analysis.reporting.summary import statements
 from tests.analysis.reporting.random_models import make_random, save
 from tests.analysis.reporting.test_comparison import said, seen, with_controls
 
 TEXTS = ("The old bridge was closed because the river had risen.", "Nobody had seen the ferry since the week before.")
-
-
-def test_heads_come_before_layers_each_measure_once_and_all_of_its_heads_are_counted():
-    own = seen(0)
-    own.heads[1, :, OF_HEADS.index("previous")] += [0.5, 0.6, 0.4, 0.3]
-    own.gates[3, :, :2] += 0.3
-    first, *rest = said(with_controls(own))
-    assert first.startswith("Attention to the position before in 4 of 24 heads, among them layer 1, head 1 (0.9")
-    assert first.index("head 1") < first.index("head 0") < first.index("head 2")
-    assert "head 3" not in first, "only three are named"
-    assert sum(of.startswith("Attention to the position before") for of in rest) == 0
-    layers = ["layers, most in layer" in of for of in [first, *rest]]
-    assert any(layers)
-    assert layers == sorted(layers), "a layer stands before a head"
-    assert sum(head.reason == "previous" for head in compare(with_controls(own)).shown) == OF_ONE_KIND
-
-
-def test_of_two_measures_of_the_same_the_plainer_is_said_where_it_says_enough():
-    own = seen(0)
-    own.heads[1, 0, OF_HEADS.index("previous")] += 0.6
-    own.gates[1, 0, 2] += 0.6  # backward
-    own.gates[2, 1, 2] += 0.5
-    both = said(with_controls(own))
-    [before] = [of for of in both if of.startswith("Attention to the position before")]
-    [back] = [of for of in both if of.startswith("Attention a fixed distance back")]
-    assert "layer 1, head 0" in before
-    assert "in 2 of 24 heads, among them layer 2, head 1" in back
-    assert "layer 1, head 0" not in back
-    only = seen(0)
-    only.heads[1, 0, OF_HEADS.index("previous")] += 0.6
-    only.gates[1, 0, 2] += 0.6
-    assert not any(of.startswith("Attention a fixed distance back") for of in said(with_controls(only)))
 
 
 def with_sinks(positions: list[list[int]], tokens: list[list[str]]) -> str:
@@ -69,15 +36,9 @@ def with_sinks(positions: list[list[int]], tokens: list[list[str]]) -> str:
             [["[CLS]"] * 2] * 2,
             "In all of them, on all 2 texts, this key is '[CLS]', the first token.",
         ),
-        ([[0, 0]], [["[CLS]"] * 2], "In all of them this key is '[CLS]', the first token."),
         ([[0, 0], [0, 0]], [["The"] * 2, ["A"] * 2], "this key is the first token, whatever it is."),
         ([[9, 9], [5, 5]], [["[SEP]"] * 2] * 2, "In all of them, on all 2 texts, this key is '[SEP]'."),
         ([[0, 4], [3, 3]], [["[CLS]", "."], [".", "."]], "not always the same token: most often, in 75%, it is '.'."),
-        (
-            [[0, 0]] * 9 + [[0, 3]],
-            [["[CLS]"] * 2] * 9 + [["[CLS]", "."]],
-            "In 95% of heads and texts this key is '[CLS]', the first token.",
-        ),
     ],
 )
 def test_the_token_of_the_sink_is_named(positions, tokens, named):
@@ -121,29 +82,6 @@ def test_a_preference_for_positions_is_said_with_its_size_also_where_the_model_i
     assert str(statements(measured, None)[0]).startswith("A preference for early positions in 8 of 8 heads")
     measured.about["Positions"] = "sinusoidal"
     assert statements(measured, None) == [], "nobody learned these"
-
-
-def test_a_head_that_was_pruned_has_no_ratio():
-    """Its matrices are 0, and so are its biases: there is nothing that a bias could be compared with."""
-    checkpoint = checkpoints.find("gpt2-mini")
-    measured = measure_parameters(checkpoint, analysis.load(checkpoint))
-    for name in ("biases", "effective", "sizes"):
-        getattr(measured.parameters[1], name)[:, 3] = 0
-    others = measured.parameters[1]
-    kept = [head for head in range(8) if head != 3]
-    found = sections._ratios(measured, "biases")
-    np.testing.assert_allclose(found[1], (others.biases / np.where(others.sizes, others.sizes, 1))[:, kept].mean(-1))
-    assert np.isfinite(found).all()
-    others.sizes[:] = others.biases[:] = others.effective[:] = 0
-    assert np.isfinite(sections._ratios(measured, "biases")).all()
-
-
-def test_positions_out_of_order_and_faint_ones_are_not_said():
-    curves = torch.randn(400, 64, generator=torch.Generator().manual_seed(0)).numpy()
-    measured = Measurement({"Positions": "learned"}, [], position_curves=curves)
-    assert statements(measured, None) == []
-    measured.position_curves = np.linspace(-0.1, 0.1, 64)[None].repeat(4, 0)
-    assert statements(measured, None) == [], "a tenth of a nat"
 
 
 @pytest.mark.slow

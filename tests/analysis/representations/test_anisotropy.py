@@ -28,16 +28,19 @@ def test_identity_and_bounds(n, model, seed):
     assert 0 <= anisotropy.alignment_ratio(rows) <= 1 + 1e-12
 
 
+FORMS = (
+    anisotropy.cone_index,
+    anisotropy.alignment_ratio,
+    anisotropy.resultant_length,
+    anisotropy.mean_pairwise_cosine,
+)
+
+
 def test_invariances():
     rows = draw(2, 12, 8) + 0.5
     turn = torch.linalg.qr(draw(8, 8, seed=1)).Q
     order = torch.randperm(12)
-    for form in (
-        anisotropy.cone_index,
-        anisotropy.alignment_ratio,
-        anisotropy.resultant_length,
-        anisotropy.mean_pairwise_cosine,
-    ):
+    for form in FORMS:
         torch.testing.assert_close(form(rows @ turn), form(rows))
         torch.testing.assert_close(form(rows[:, order]), form(rows))
     torch.testing.assert_close(anisotropy.cone_index(3 * rows), 3 * anisotropy.cone_index(rows))
@@ -47,13 +50,6 @@ def test_invariances():
     for form in (anisotropy.resultant_length, anisotropy.mean_pairwise_cosine):
         torch.testing.assert_close(form(stretched), form(rows))
     assert not torch.allclose(anisotropy.alignment_ratio(stretched), anisotropy.alignment_ratio(rows))
-
-
-def test_mean_pairwise_cosine_is_the_mean_over_pairs():
-    rows = draw(3, 7, 5)
-    cosine = anisotropy.unit(rows) @ anisotropy.unit(rows).transpose(-1, -2)
-    off = ~torch.eye(7, dtype=torch.bool)
-    torch.testing.assert_close(anisotropy.mean_pairwise_cosine(rows), cosine[:, off].mean(-1))
 
 
 def test_resultant_length_equals_scipy():
@@ -71,31 +67,12 @@ def test_length_changes_the_resultant_of_random_directions_but_not_their_mean_co
     assert abs(anisotropy.mean_pairwise_cosine(long).mean()) < 2e-3
 
 
-def test_padding_is_left_out():
-    rows = draw(9, 4)
-    padded = torch.cat([rows, torch.full((5, 4), 7.0).double()])
-    keep = torch.arange(14) < 9
-    for form in (
-        anisotropy.cone_index,
-        anisotropy.alignment_ratio,
-        anisotropy.resultant_length,
-        anisotropy.mean_pairwise_cosine,
-    ):
-        torch.testing.assert_close(form(padded, keep), form(rows))
-        assert not torch.allclose(form(padded), form(rows))
-
-
-@pytest.mark.parametrize("filling", [math.nan, math.inf, 1e300])
+@pytest.mark.parametrize("filling", [7.0, math.nan, math.inf, 1e300])
 def test_what_stands_in_padding_never_matters(filling):
     rows = draw(9, 4)
     padded = torch.cat([rows, torch.full((5, 4), filling, dtype=torch.float64)])
     keep = torch.arange(14) < 9
-    for form in (
-        anisotropy.cone_index,
-        anisotropy.alignment_ratio,
-        anisotropy.resultant_length,
-        anisotropy.mean_pairwise_cosine,
-    ):
+    for form in FORMS:
         torch.testing.assert_close(form(padded, keep), form(rows))
 
 
@@ -132,45 +109,10 @@ def test_head_output_spectrum_equals_dense_svd():
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
-    forms = (
-        anisotropy.cone_index,
-        anisotropy.alignment_ratio,
-        anisotropy.resultant_length,
-        anisotropy.mean_pairwise_cosine,
-    )
-    for form in forms:
-        for keep in (
-            torch.tensor([1.0, 0.0]),
-            torch.tensor([1, 0]),
-            np.array([True, False]),
-            torch.ones(3, dtype=torch.bool),
-            torch.tensor(True),
-        ):
-            with pytest.raises(ValueError, match="keep must be a bool"):
-                form(torch.ones(2, 3), keep)
-        for rows, message in (
-            (torch.ones(2, 3).half(), "float32 or float64"),
-            (np.ones((2, 3)), "must be a tensor"),
-            (torch.tensor([[1.0, math.nan], [1.0, 2.0]]), "not finite"),
-        ):
-            with pytest.raises((TypeError, ValueError), match=message):
-                form(rows)
     with pytest.raises(ValueError, match="too large to be summed"):
         anisotropy.cone_index(torch.full((4, 3), 2e38))
     with pytest.raises(ValueError, match="nothing but zeros"):
         anisotropy.alignment_ratio(torch.zeros(4, 3))
-    good, values = torch.full((2, 3, 3), 1 / 3), torch.ones(2, 3, 4)
-    for attention, v, message in (
-        (good[0], values, "attention must be"),
-        (good[:1], values, "values must be"),
-        (good, values[:, :2], "to fit attention"),
-        (good, values.half(), "float32 or float64"),
-        (good * math.nan, values, "not finite"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            anisotropy.head_output_spectrum(attention, v)
-    with pytest.raises(ValueError, match="none of them empty"):
-        anisotropy.cone_index(torch.zeros(0, 3))
     with pytest.raises(ValueError, match="keep leaves no position"):
         anisotropy.cone_index(torch.ones(2, 3), torch.zeros(2, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):

@@ -44,31 +44,16 @@ def test_the_interval_has_bonett_and_wrights_width():
     assert math.isclose(error**2 * 27, 1 + found.value**2 / 2, rel_tol=1e-5)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, math.nan])
-def test_an_interval_has_a_level_between_none_and_all(level):
-    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
-        rank_correlation(torch.arange(9.0), torch.arange(9.0).flip(0).sin(), level)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_refusals():
     with pytest.raises(ValueError, match="at least 4"):
         rank_correlation(torch.ones(3), torch.ones(3))
-    with pytest.raises(ValueError, match=r"b must be \(5,\) .* to fit a"):
-        rank_correlation(torch.ones(5), torch.ones(6))
     with pytest.raises(ValueError, match="not constant"):
         rank_correlation(torch.ones(5), torch.arange(5.0))
-    with pytest.raises(ValueError, match="finite"):
-        rank_correlation(torch.tensor([1.0, 2, 3, math.nan]), torch.arange(4.0))
     with pytest.raises(ValueError, match="level must lie"):
         rank_correlation(torch.arange(5.0), torch.arange(5.0), level=95)
     ramp = torch.arange(5.0)
-    with pytest.raises(ValueError, match=r"control must be \(5,\) .* to fit a"):
-        partial_rank_correlation(ramp, ramp, ramp[1:])
     with pytest.raises(ValueError, match="not constant"):
         partial_rank_correlation(ramp, torch.ones(5), ramp)
     with pytest.raises(ValueError, match="nothing is left"):
         partial_rank_correlation(ramp, torch.tensor([1.0, 0, 2, 4, 3]), ramp)
-    for bad in (torch.tensor([1.0, math.nan]), torch.ones(1)):
-        with pytest.raises(ValueError, match="no nan"):
-            recency(bad)

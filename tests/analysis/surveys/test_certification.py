@@ -12,16 +12,8 @@ from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
-from analysis.models.reading import Model, load
-from analysis.surveys.certification import (
-    Certified,
-    Passed,
-    _Watch,
-    certify_stack,
-    largest_error,
-    layer_errors,
-    stacks_of,
-)
+from analysis.models.reading import Model
+from analysis.surveys.certification import Certified, Passed, certify_stack, layer_errors, stacks_of
 from tests.analysis.tiny import draw, random_layer
 
 LAYER = 1
@@ -49,7 +41,6 @@ def weight(name, *place):
 
 CHANGES = {
     "one weight of a key": ("qwen2", weight("W_K", 1, 5, 3), "scores", {2, 3}),
-    "one weight of a query": ("llama", weight("W_Q", 3, 7, 0), "scores", {3}),
     "one weight of a value": ("t5", weight("W_V", 2, 0, 0), "output", {2}),
     "one weight of an output": ("gpt2", weight("W_O", 1, 2, 9), "output", {1}),
     "one sink": ("gpt_oss", weight("sinks", 2), "attention", {2}),
@@ -80,20 +71,6 @@ def test_one_change_is_named_with_its_layer_and_heads(name, tmp_path, monkeypatc
     assert {failure["input"] for failure in failures if failure["comparison"] == comparison} == {"text", "random"}
 
 
-@pytest.mark.parametrize("part", ["content", "semi_bias", "query_side", "kernel"])
-def test_the_sign_of_a_part_is_noticed_in_every_head(part, tmp_path, monkeypatch):
-    multiply = terms.multiply_out
-
-    def turned(*args, **kwargs):
-        parts = multiply(*args, **kwargs)
-        return replace(parts, **{part: -getattr(parts, part)})
-
-    monkeypatch.setattr(terms, "multiply_out", turned)
-    failures = certified(tmp_path, "gpt2")[0].failures()
-    assert {(f["layer"], f["head"]) for f in failures} == {(layer, head) for layer in range(2) for head in range(4)}
-    assert {f["comparison"] for f in failures} == {"scores"}
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("model_type", ["gpt2", "qwen2", "bloom", "t5", "whisper", "gptj", "gpt_oss"])
 def test_nothing_is_found_where_nothing_is_changed(model_type, dtype, tmp_path):
@@ -101,23 +78,6 @@ def test_nothing_is_found_where_nothing_is_changed(model_type, dtype, tmp_path):
         assert stack.failures() == []
         assert stack.largest().isfinite().all()
         assert stack.largest().numel() > 0
-
-
-def test_the_second_text_gets_drawn_rows_and_the_first_is_left_as_it_is(tmp_path):
-    """What is given beside the rows, tokens and numbers of two axes, is left alone too."""
-    tiny_model("gpt2").to(torch.float64).save_pretrained(tmp_path)
-    checkpoint = find(str(tmp_path))
-    watch = _Watch(Offloaded(checkpoint, torch.float64), load(checkpoint), checkpoint, torch.float64)
-    tokens, places, rows = torch.zeros(2, 9, dtype=torch.int64), torch.zeros(2, 9), torch.zeros(2, 50, 80)
-    watch.draw(None, (tokens, places), {"hidden_states": rows})
-    assert not tokens.any()
-    assert not places.any()
-    assert not rows[0].any()
-    assert rows[1].mean().item() == pytest.approx(0, abs=0.1)
-    assert rows[1].std().item() == pytest.approx(1, rel=0.05)
-    before = rows[1].clone()
-    watch.draw(None, (rows,), {})
-    assert not torch.equal(rows[1], before), "each layer gets other rows"
 
 
 REFUSED = ("jina_embeddings_v3", "nomic_bert", "siglip_text_model")
@@ -136,23 +96,11 @@ def test_every_family_is_its_own_or_refused(model_type, tmp_path):
         assert stack.largest().max() < (1e-12 if stack.limit[0] < 1e-6 else 1e-6)
 
 
-def test_gemma_3_in_both_directions(tmp_path):
-    for both in (False, True):
-        (found,) = certified(tmp_path / str(both), "gemma3_text", use_bidirectional_attention=both)
-        assert found.failures() == []
-        assert found.largest().max() < 1e-14
-
-
 def test_what_is_no_number_is_no_agreement():
-    """Also in the last layer, and a head that is within its limit is not named."""
     errors = torch.zeros(2, 2, 3).double()
     errors[1, 0, 2] = torch.nan
-    limit = [largest_error(torch.float64)] * 2
-    found = Certified("", "float64", {"scores": errors}, limit)
-    (failure,) = found.failures()
+    (failure,) = Certified("", "float64", {"scores": errors}, [1e-9] * 2).failures()
     assert (failure["layer"], failure["head"], failure["input"]) == (1, 2, "text")
-    assert found.worst("scores", 0)[1:] == (1, 2)
-    assert found.worst("scores", 1)[0] == 0
 
 
 def found_by_hand():
@@ -223,9 +171,6 @@ def test_errors_are_in_parts_of_what_the_numbers_could_be():
     )
     values = (x[1] @ layer.W_V[0] + layer.b_V[0]).abs().max()
     assert with_added("mixed", (1, 0, 2, 3), 0.4)["output"][1, 0].item() == pytest.approx((0.4 / values).item())
-    longest = passed.mixed[0, 1, -1].norm() * max(layer.W_O[1][:, m].norm() for m in range(6))
-    found = with_added("by_head", (0, 1, 5), 0.1)["output"]
-    assert found[0, 1].item() == pytest.approx((0.1 / longest).item())
     updates = torch.stack([passed.attention[:, h] @ (x @ layer.W_V[h] + layer.b_V[h]) @ layer.W_O[h] for h in range(3)])
     size = updates[:, 1].abs().sum(0).max() + layer.b_O.abs().max()
     found = with_added("written", (1, 2, 3), 0.6)

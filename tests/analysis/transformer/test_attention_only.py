@@ -46,12 +46,6 @@ def test_its_prefix_score_is_that_of_the_places_it_looks_at():
     torch.testing.assert_close(score_heads(one_step_back(), tokens).prefix, torch.tensor([[3 / 4]]))
 
 
-def test_the_circuit_of_positions_by_hand():
-    circuit = positional_qk_circuit(one_step_back(sharp=3.0))
-    assert circuit.shape == (1, PLACES, PLACES)
-    assert torch.equal((circuit[0] * PLACES**0.5).round(), 3 * torch.eye(PLACES).roll(-1, 1))
-
-
 def drawn_model(vocab=5, model=6, length=7, channel=4):
     """A model of two layers of three heads, every number random."""
     layers = []

@@ -1,8 +1,5 @@
 """Heads from formulas: the maps that they must have, and the gates that the reader must find in them."""
 
-import doctest
-
-import jaxtyping
 import pytest
 import torch
 
@@ -20,20 +17,12 @@ def read(layer, causal=False):
     return gates.read_gates(constructed_heads.attention_map(layer, TOKENS, causal=causal), causal=causal)
 
 
-def test_doctests():
-    assert doctest.testmod(constructed_heads).failed == 0
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("build", [constructed_heads.uniform, constructed_heads.no_keys])
 def test_heads_without_keys_are_uniform_and_closed(build, causal):
     found = constructed_heads.attention_map(build(VOCAB, N), TOKENS, causal=causal)
     torch.testing.assert_close(found, uniform.uniform_causal(N) if causal else torch.full((N, N), 1 / N).double())
     assert read(build(VOCAB, N), causal).names() == ["closed"]
-
-
-def test_no_keys_has_scores_all_the_same():
-    assert compute_scores(constructed_heads.embed(TOKENS, VOCAB), constructed_heads.no_keys(VOCAB, N)).abs().max() > 1
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -97,14 +86,9 @@ def test_total_variation():
     assert distance.mean_total_variation(torch.eye(4)[None], torch.eye(4).roll(1, 0)[None]) == 1
 
 
-def test_refusals(monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    with pytest.raises(ValueError, match="others must be"):
-        distance.mean_total_variation(torch.zeros(1, 5, 5), torch.zeros(3, 4, 5))
+def test_refusals():
     with pytest.raises(ValueError, match=r"0\.\.2"):
         constructed_heads.embed(torch.tensor([3]), 3)
-    with pytest.raises(ValueError, match="whole numbers"):
-        constructed_heads.embed(torch.tensor([0.5]), 3)
     for token in (-1, VOCAB):  # both are rows of positions in the table
         with pytest.raises(ValueError, match="token must lie"):
             constructed_heads.constant_pattern(VOCAB, N, token)

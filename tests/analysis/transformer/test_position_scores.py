@@ -1,7 +1,6 @@
 """What positions add to scores, against the printed formulas, pair by pair."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -97,18 +96,3 @@ def test_both_parts_of_disentangled_scores_pair_by_pair(buckets, parts):
 
 QUERIES, TABLE = draw(2, 5, 4), draw(2, 6, 4)
 BOTH = Disentangled(TABLE, TABLE, 3, None, 8)
-
-
-@pytest.mark.parametrize("field", ["keys", "queries"])
-def test_a_table_of_another_dtype_is_refused_by_name(field):
-    disentangled_scores(QUERIES, QUERIES, BOTH)
-    own, other = str(TABLE.dtype), torch.float32 if TABLE.dtype == torch.float64 else torch.float64
-    expected = rf"^positions.{field} must be \(2, 6, 4\) in {own} .*, got \(2, 6, 4\) in {other}"
-    with pytest.raises(ValueError, match=expected):
-        disentangled_scores(QUERIES, QUERIES, replace(BOTH, **{field: TABLE.to(other)}))
-
-
-def test_tables_of_another_width_are_refused_by_name():
-    narrow = Disentangled(TABLE[..., :3], TABLE[..., :3], 3, None, 8)
-    with pytest.raises(ValueError, match=r"^positions.keys must be \(2, 6, 4\) .*, got \(2, 6, 3\)"):
-        disentangled_scores(QUERIES, QUERIES, narrow)

@@ -61,12 +61,6 @@ def test_another_base_is_that_base(rotary):
     assert torch.equal(change_base(rotary, 500.0).frequencies, rotary_frequencies(rotary.coordinates, 500.0))
 
 
-def test_a_factor_of_one_changes_nothing(rotary):
-    for same in (interpolate_positions(rotary, 1.0), ntk_aware(rotary, 1.0), yarn(rotary, 1.0, 128)):
-        assert torch.allclose(same.frequencies, rotary.frequencies)
-        assert same.attention_factor == 1
-
-
 @pytest.mark.parametrize(
     "call",
     [

@@ -84,7 +84,7 @@ def toy(monkeypatch):
         return records.Result({"a": records.Value(1.0)})
 
     spec = records.Experiment("a toy", compute, name="toy")
-    monkeypatch.setattr(experiments, "modules", lambda: {"toy": "book.studies.toy"})
+    monkeypatch.setattr(experiments, "modules", lambda: {"toy": "book.experiments.toy"})
     monkeypatch.setattr(experiments, "find", lambda name: spec)
     spec.compute.devices = devices
     return spec

@@ -13,9 +13,8 @@ from book.experiments import patterns_and_messages_costs as costs
 from book.experiments import patterns_and_messages_equality_gpt2 as equality_gpt2
 from book.experiments import patterns_and_messages_spectra_gpt2 as spectra_gpt2
 from book.experiments import semi_bias_gpt2, weighted_mean_gpt2
-from book.lab import first_layer, induction_probe, semi_bias_probe
+from book.lab import equality, first_layer, induction_probe, semi_bias_probe
 from book.lab.training import attention_only
-from book.studies.shared import equality
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.tiny import GPT2, write_model
 

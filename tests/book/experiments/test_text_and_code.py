@@ -9,9 +9,9 @@ import torch
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.experiments import text_and_code_minilm, text_and_code_repository
+from book.lab import released_code
+from book.lab import released_survey as survey
 from book.publish import execution, experiments
-from book.studies.shared import released_code
-from book.studies.shared import released_survey as survey
 
 
 def draw(*shape, seed=0):

@@ -8,7 +8,11 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted(path for part in ("lab", "publish", "studies", "cli") for path in (ROOT / "book" / part).rglob("*.py"))
+FILES = sorted(
+    path
+    for part in ("lab", "experiments", "viewers", "publish", "cli")
+    for path in (ROOT / "book" / part).rglob("*.py")
+)
 
 
 def taken_from_modules(path: Path):

@@ -274,7 +274,7 @@ FOUND_ON = {
     "OV circuit": "glossary",
     "attention sink": "glossary",
     "previous-token head": "glossary",
-    "attention entropy": "evidence/bert-normality",
+    "attention entropy": "evidence/entropy",
 }
 SEARCH_AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();

@@ -9,8 +9,9 @@ import torch
 
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
+from book.experiments import bert_normality_directions
 from book.lab.documents import load_documents
-from book.studies.bert_normality import cone
+from book.viewers import cone
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -19,7 +20,7 @@ SMALL, LARGE, SHUFFLED = "small random weights", "random weights as large as Min
 
 
 def start(record):
-    return cone.directions(record).start()
+    return cone.START
 
 
 def more(page):
@@ -49,7 +50,7 @@ def measure(page, *which):
 def test_what_is_measured_is_the_models(fresh):
     checkpoint, document = checkpoints.find("minilm"), load_documents(each=1)[3]
     model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
-    (states,) = extraction.hidden_states(model, tokenizer, [document.text], cone.TOKENS)
+    (states,) = extraction.hidden_states(model, tokenizer, [document.text], bert_normality_directions.TOKENS)
     for layer, rows in enumerate(states):
         shown, unit = measure(fresh, 0, 3, layer), anisotropy.unit(rows)
         assert shown["index"] == pytest.approx(float(anisotropy.cone_index(rows)), rel=1e-4)

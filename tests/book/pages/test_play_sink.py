@@ -4,23 +4,25 @@ import numpy as np
 import pytest
 import torch
 
-from book.studies.bert_gates import sink
+from book.experiments import bert_gates_sink_dial as dial
+from book.lab.ablation import choose_sink
+from book.viewers import sink
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
 VIEWER = "sink"
-KEYS = dict(zip(sink.DIAL_WAYS, ("out", "shared", "louder"), strict=True))
+KEYS = dict(zip(dial.CHANGES, ("out", "shared", "louder"), strict=True))
 
 
 def start(record):
-    return sink.one_row(record).start()
+    return sink.draw(record)[1]
 
 
 @pytest.mark.parametrize("amount", [0, 30, 100])
 @pytest.mark.parametrize("way", KEYS)
 def test_rows_are_changed_as_in_the_study(visit, record, way, amount):
-    weights = torch.as_tensor(record.array("weights").astype(float))[None]
-    due = sink.DIAL_WAYS[way](weights, amount / 100 * weights * sink.choose_sink(weights))[0]
+    weights = torch.as_tensor(record.array("weights").astype(float))[None, None]
+    due = dial.CHANGES[way](weights, amount / 100 * weights * choose_sink(weights))[0, 0]
     shown = visit.evaluate("which => document.querySelector('.play').numbers.row(...which)", [KEYS[way], amount])
     np.testing.assert_allclose(shown, due, atol=2e-4)
     turned = visit.evaluate("which => document.querySelector('.play').numbers.turned(...which)", [KEYS[way], amount])

@@ -176,7 +176,8 @@ def test_the_command_line_hands_everything_on(monkeypatch):
     monkeypatch.setattr(build, "build", lambda names, **options: received.append((names, options)) or 3)
     assert main(["build"]) == 3
     assert (
-        main(["build", "--chapter", "notation", "--chapter", "gates", "--compare", "--again", "--device", "cpu"]) == 3
+        main(["build", "--chapter", "notation", "--chapter", "bert-gates", "--compare", "--again", "--device", "cpu"])
+        == 3
     )
     assert received == [
         ([], {"compare": False, "again": False, "device": ""}),

@@ -44,14 +44,6 @@ def test_a_proven_statement_stands_once():
     assert len(labels) == len(set(labels)) > 20
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_finding_of_a_study_stands_on_its_page(page):
-    same = [other for other in PAGES if other.stem == page.stem]  # a story may have the name of its evidence
-    assert set(known.findings(page.stem)) <= {
-        statement.label for other in same for statement in known.statements(other)
-    }
-
-
 def test_every_item_of_the_findings_carries_one_label():
     page = (known.ROOT / "book" / "findings.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\* \*\*.*", page, re.MULTILINE)

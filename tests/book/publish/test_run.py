@@ -224,7 +224,7 @@ def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_p
     monkeypatch.setattr(runs, "run", lambda *given, **options: received.append((given, options)) or given[1])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("some words")
-    assert main(["run", "gates", "--model", "minilm", "--texts", "mine.txt", "--device", "cpu", "--no-html"]) == 0
+    assert main(["run", "bert-gates", "--model", "minilm", "--texts", "mine.txt", "--device", "cpu", "--no-html"]) == 0
     assert received == [
         (
             (

@@ -1,0 +1,69 @@
+"""Two choices in reading MiniLM's maps: how much of the attention makes a gate, and if columns stand in bundles."""
+
+import numpy as np
+import torch
+
+from analysis.maps import gates
+from analysis.models import checkpoints, extraction, pretrained
+from analysis.models.controls import SHARP, make_controls
+from analysis.models.reading import load
+from analysis.transformer.attention import attend
+from book.lab.documents import load_documents
+from book.publish.records import Experiment, Result
+
+LONGEST, EACH = 128, 1  # tokens of a document, and documents of every kind for the controls
+THRESHOLDS = (0.02, 0.05, 0.1)  # of a map's attention
+
+
+def compute(device: torch.device) -> Result:
+    """Return shares of the maps by threshold, of MiniLM ``(document, ...)`` and of random W_Q and W_K as large.
+
+    These are ``(seed, ...)``. Then by document the shares of MiniLM's columns that stand in bundles: of what columns
+    carry, and of their number.
+    """
+    checkpoint = checkpoints.find("minilm")
+    network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
+    documents, fewer = ([each.text for each in load_documents(each=count)] for count in (None, EACH))
+    trained = [read_text(network, tokenizer, text) for text in documents]
+    controls = make_controls(
+        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
+    )
+    random = [np.mean([read_text(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
+    arrays = {
+        "trained": np.array([holding for holding, _ in trained], np.float32),
+        "random": np.array(random, np.float32),
+        "in bundles": np.array([bundled for _, bundled in trained], np.float32),
+    }
+    return Result({}, arrays, dict.fromkeys(arrays, 0.02))
+
+
+def read_text(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], tuple[float, float]]:
+    """Return the share of a text's maps with a gate, by threshold, and the shares of its columns in bundles."""
+    (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
+    maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])
+    reading = gates.read_gates(maps)
+    largest = reading.scores[:, : len(gates.PATTERNS)].amax(1)
+    return [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS], in_bundles(reading.columns)
+
+
+def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
+    """Return the share of what columns carry ``(map, key)`` on a column with a column right beside it, and of columns.
+
+    >>> in_bundles(torch.tensor([[0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]]))
+    (0.25, 0.5)
+    """
+    line = columns > 0
+    around = torch.nn.functional.pad(line, (1, 1))
+    bundled = line & (around[:, :-2] | around[:, 2:])
+    shares = (columns * bundled).sum() / columns.sum().clamp_min(1e-9), bundled.sum() / line.sum().clamp_min(1)
+    return shares[0].item(), shares[1].item()
+
+
+EXPERIMENT = Experiment(
+    "Maps of MiniLM and of large random weights with a gate, by the share of the attention that makes one; bundles of "
+    "columns",
+    compute,
+    models=("minilm",),
+    minutes=2,
+    seed=0,
+)

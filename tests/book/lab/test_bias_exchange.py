@@ -1,0 +1,67 @@
+"""Biases exchanged on unchanged inputs: the maps they would make, on the CPU and where the models lie."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.data import texts
+from analysis.maps import gates
+from analysis.models import checkpoints, pretrained
+from analysis.models.reading import load
+from book.lab import ablation, bias_exchange
+from tests.analysis.fake_device import GPU, pretended
+from tests.book.lab.same_results import random_bert
+
+TEXTS = texts.passages(longest=45)[:2]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    found = checkpoints.find("minilm")
+    return pretrained.load(found), pretrained.tokenizer(found)
+
+
+def test_maps_are_those_of_the_model_and_of_a_first_layer_without_biases(minilm):
+    model, tokenizer = minilm
+    own = [layer.b_Q for layer in load(model).layers]
+    found = bias_exchange.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": [0 * b for b in own]})
+    assert found.shape == (1, 2, 6, 12, len(gates.GATES))
+    inputs = tokenizer(TEXTS[0], return_tensors="pt")
+    with torch.no_grad():
+        maps = model(**inputs, output_attentions=True)
+    assert np.allclose(found[0, 0], gates.read_gates(torch.cat(maps.attentions)).scores.numpy(), atol=5e-3)
+    bare = pretrained.load(checkpoints.find("minilm"))
+    bare.encoder.layer[0].attention.self.query.bias.data.zero_()  # the first layer's input does not change
+    with torch.no_grad():
+        first = bare(**inputs, output_attentions=True).attentions[0]
+    assert np.allclose(found[0, 1, 0], gates.read_gates(first).scores[0].numpy(), atol=5e-3)
+
+
+def test_columns_of_mostly_directional_maps_are_chosen_by_the_own_bias():
+    trained, lent = np.zeros((1, 3, 1, 2, len(gates.GATES))), np.zeros((1, 2, 1, 2, len(gates.GATES)))
+    trained[0, :, 0, :, bias_exchange.DIRECTIONAL] = [[0.5, 0.1], [0.2, 0.9], [0.4, 0.3]]
+    lent[0, :, 0, :, bias_exchange.DIRECTIONAL] = [[0.0, 0.2], [0.1, 0.3]]
+    found = {name: values.round(6).tolist() for name, values in bias_exchange.columns(trained, lent, 0.3).items()}
+    assert found == {
+        "columns_own": [0.3],
+        "mostly_own": [0.5],
+        "columns_none": [0.55],
+        "mostly_none": [0.2],
+        "columns_random": [0.35],
+        "mostly_random": [0.4],
+        "control_own": [0.1],
+        "control_lent": [0.2],
+    }
+
+
+@pytest.mark.slow
+def test_exchanges_and_ablations_run_where_the_models_lie(minilm):
+    def measured(*pair):
+        moved = ablation.measure_heads(pair[0], minilm[1], TEXTS)[0].numpy()
+        return [*bias_exchange.survey(*pair, minilm[1], TEXTS, 0), moved]
+
+    due = measured(random_bert(0), random_bert(1))
+    with pretended():
+        found = measured(random_bert(0).to(GPU), random_bert(1).to(GPU))
+    for one, other in zip(found, due, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
