@@ -4,7 +4,7 @@
   const form = document.querySelector("form.claims-filter");
   if (!form) return;
   const CHOICES = ["document", "verdict", "chapter", "order"];
-  const rows = [...document.querySelectorAll("table.claims:not(.definitions) tr.claim-row")];
+  const rows = [...document.querySelectorAll("tr.claim-row")].filter(row => !row.closest?.("table.definitions"));
   const text = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
   const letters = [...form.elements.document.options].map(option => option.value);
   const place = row => {  // in the documents: claim-k-15 is the fifteenth of the first document

@@ -146,20 +146,6 @@ def test_the_search_finds_formulas_and_statements_by_name(html):
     assert not {name for name in named if "$" not in name} - found
 
 
-def test_stamps_have_the_seconds_of_the_page_of_costs(html):
-    table = (html / "book" / "costs.html").read_text(encoding="utf-8")
-    rows = re.findall(r'href="([\w/-]+)\.html"[^\n]*\n?<td><p>([\d.]+|not measured)</p></td>', table)
-    stamps = {
-        execution.page_name(path, html / "book"): re.search(
-            r"; (\d+) s of the processor\.", path.read_text(encoding="utf-8")
-        )
-        for path in (html / "book").rglob("*.html")
-    }
-    stamped = {name: (int(stamps[name][1]), float(seconds)) for name, seconds in rows if stamps[name]}
-    assert len(stamped) > 15
-    assert not {name: pair for name, pair in stamped.items() if not 0.8 * pair[1] - 2 <= pair[0] <= pair[1] + 1}
-
-
 def test_mathjax_lies_beside_the_pages(html):
     folder = html / "_static" / "vendor" / "mathjax"
     assert (folder / "tex-chtml.js").stat().st_size > 500_000

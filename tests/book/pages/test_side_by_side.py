@@ -28,7 +28,7 @@ def test_every_figure_of_the_paper_that_is_judged_has_a_row(html):
         ("B-72", "section 5.1, the paper's Fig. 8"),
         ("B-03", "the paper's (2.1), (2.2)"),
         ("K-07", "the page's line 3 of ATTN, and again lines 4 to 6"),
-        ("P-09", "step 3"),
+        ("P-09", "step 3, first paragraph"),
         ("B-77", "the paper's Table 1"),
         ("M-15", "Technical Details, 2"),
     ],
