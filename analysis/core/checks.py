@@ -224,7 +224,7 @@ def check_real(name: str, tensor: Any, *axes: str) -> None:
     --------
     >>> check_real("rows", torch.zeros(2, dtype=torch.float16), "coordinate")
     Traceback (most recent call last):
-    ValueError: rows must be in float32 or float64, got torch.float16: convert it
+    ValueError: rows must be in float32 or float64, got torch.float16: convert it, rows.to(torch.float32)
     """
     check_floating(name, tensor, *axes)
     check_finite(name, tensor)

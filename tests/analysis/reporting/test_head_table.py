@@ -1,7 +1,6 @@
 """A census of heads: its columns against maps that are read by hand, its forms, its refusals."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,13 +89,6 @@ def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
     spread = census("minilm", TEXTS, device_map={"embeddings": "disk", "pooler": "cpu", **parts})
     for name, column in census("minilm", TEXTS).columns.items():
         np.testing.assert_allclose(spread.columns[name], column, atol=1e-6, err_msg=name)
-
-
-@pytest.mark.parametrize(("most", "due"), [(None, 100), (-1, 100), (1, 1), (101, 100)])
-def test_an_input_is_as_long_as_a_model_has_positions_if_it_says_so(most, due):
-    model = torch.nn.Module()
-    model.config = SimpleNamespace(max_position_embeddings=most)
-    assert head_table.longest_input(model, 100) == due
 
 
 def prepare():
