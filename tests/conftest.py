@@ -1,5 +1,6 @@
 """Every annotated function is checked by beartype while the tests run, on one thread; some fixtures are shared."""
 
+import json
 import os
 
 import hypothesis
@@ -43,6 +44,17 @@ def variant_folder(tmp_path_factory, variant_data):
     out = tmp_path_factory.mktemp("classifier")
     dna_classifier.train(recipe, out, data=variant_data, probe_at=(0, 40))
     return out
+
+
+@pytest.fixture(scope="session")
+def variant(variant_folder, variant_data):
+    """Read that classifier with its data and its report."""
+    from analysis.models import checkpoints, pretrained
+    from book.lab import classifier_survey
+
+    model = pretrained.load(checkpoints.find(str(variant_folder)), task="classifier")
+    card = json.loads((variant_folder / "report.json").read_text())
+    return classifier_survey.Run(model, variant_data, card, variant_folder)
 
 
 other_machine.enter()

@@ -254,19 +254,6 @@ def panels(
     return given[0].figure, grid.reshape(rows, columns)
 
 
-def drawn_panels(figure: Figure, ax: Panels | None) -> list[Axes]:
-    """Return the panels that a figure function has drawn into: those that were given, or all of its figure.
-
-    >>> figure = Figure()
-    >>> one, other = figure.subplots(2)
-    >>> drawn_panels(figure, other) == [other]
-    True
-    >>> drawn_panels(figure, None) == [one, other]
-    True
-    """
-    return figure.axes if ax is None else list(np.asarray(ax, dtype=object).ravel())
-
-
 def legend(figure: Figure, ax: Panels | None, handles: Sequence, labels: Sequence[str], columns: int) -> None:
     """Put one legend under a figure, or into the first of the panels that are given."""
     if ax is None:

@@ -6,10 +6,8 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
-from book.lab.document_ladder import survey_documents
+from book.lab.document_ladder import survey_layers
 from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
 
@@ -21,14 +19,7 @@ FIRST = ("as trained", "without the query bias", "with centred queries", "contri
 
 def compute(device: torch.device) -> Result:
     """Survey the documents."""
-    tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
-
-    def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
-        (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
-        by_layer = [measure_layer(x, layer) for x, layer in zip(states, load(network).plain_layers())]
-        return {name: np.stack([layer[name] for layer in by_layer]) for name in by_layer[0]}
-
-    return survey_documents(measure, each_of_controls=EACH, device=device, tolerance=0.02)
+    return survey_layers(measure_layer, LONGEST, each_of_controls=EACH, device=device, tolerance=0.02)
 
 
 def measure_layer(x: Tensor, layer: AttentionLayer) -> dict[str, np.ndarray]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
-from analysis.models import checkpoints, pretrained
+from analysis.core.attention_layer import AttentionLayer
+from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import LARGE, PERMUTED, RANDOM, SEEDS, SHARP, make_controls
+from analysis.models.reading import load
 from analysis.plotting.ladder import Ladder
 from analysis.statistics.intervals import Interval, mean_interval
 from book.lab.documents import KINDS, load_documents
-from book.publish import Inputs, live_or_record
 from book.publish.records import Record, Result
 
 LADDER = (RANDOM, SHARP, LARGE, PERMUTED)
@@ -50,13 +52,13 @@ def survey_documents(
     """
     checkpoint = checkpoints.find("minilm")
 
-    def load(seed: int | None) -> torch.nn.Module:
+    def draw(seed: int | None) -> torch.nn.Module:
         return pretrained.load(checkpoint, control_seed=seed, dtype=dtype, device=device)
 
-    trained = load(None)
+    trained = draw(None)
     arrays = _stack([measure(trained, document.text, trained) for document in load_documents(each=each)])
     fewer, means = [document.text for document in load_documents(each=each_of_controls)], []
-    for control in make_controls(trained, load, rungs=LADDER):
+    for control in make_controls(trained, draw, rungs=LADDER):
         by_text = _stack([measure(control.network, text, trained) for text in fewer])
         means.append({name: values.mean(0) for name, values in by_text.items()})
     for name, values in _stack(means).items():
@@ -109,41 +111,23 @@ class DocumentLadder:
         means = self.controls[rung].mean(1)
         return float(means.min()), float(means.max())
 
-    def beyond(self, rung: str) -> list[int]:
-        """Return the layers in which the trained interval lies wholly outside the range of a rung's seeds."""
-        low, high = self.controls[rung].min(0), self.controls[rung].max(0)
-        return np.flatnonzero((self.interval[:, 1] > high) | (self.interval[:, 2] < low)).tolist()
 
+def survey_layers(
+    measure_layer: Callable[[Tensor, AttentionLayer], Arrays],
+    longest: int,
+    *,
+    each_of_controls: int,
+    device: torch.device | str = "cpu",
+    tolerance: float = 1e-3,
+) -> Result:
+    """Measure each attention layer on what it reads of every document: :func:`survey_documents`, stacked by layer."""
+    tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
-@dataclass(frozen=True)
-class Rungs:
-    """The measures of a chapter's ladder by name, and the sentence that says where they come from."""
+    def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> Arrays:
+        (states,) = extraction.hidden_states(network, tokenizer, [text], longest)
+        return _stack([measure_layer(x, layer) for x, layer in zip(states, load(network).plain_layers())])
 
-    source: str
-    measures: dict[str, DocumentLadder]
-
-    def __getitem__(self, name: str) -> DocumentLadder:
-        return self.measures[name]
-
-    def ladders(self, *names: str) -> dict[str, Ladder]:
-        """Return the ladders of some measures, to be drawn under their names."""
-        return {name: self.measures[name].ladder for name in names}
-
-
-def load_rungs(name: str, inputs: Inputs, places: Mapping[str, tuple]) -> Rungs:
-    """Read a chapter's ladder from its record.
-
-    Parameters
-    ----------
-    name
-        The experiment.
-    inputs
-        What the chapter is executed with; the ladder is MiniLM's whatever they are.
-    places
-        For each measure its array, and behind it the places along the axes after the layers.
-    """
-    record, source = live_or_record(name, inputs, recompute=False)
-    return Rungs(source, {measure: read_ladder(record, *place) for measure, place in places.items()})
+    return survey_documents(measure, each_of_controls=each_of_controls, device=device, tolerance=tolerance)
 
 
 def read_ladder(result: Record | Result, name: str, *places: int) -> DocumentLadder:

@@ -31,15 +31,6 @@ def over_units(values: np.ndarray) -> np.ndarray:
     return np.array([mean_interval(column) for column in np.asarray(values).T])
 
 
-def over_seeds(trained: np.ndarray, control: np.ndarray) -> list[Line]:
-    """Make one curve per seed from ``(seed, unit, layer)``, with intervals over units; the control's in its colour."""
-    return [
-        Line(over_units(values), concept, f"{concept}, seed {seed}", style.SEEDS[seed % len(style.SEEDS)])
-        for seed, pair in enumerate(zip(control, trained, strict=True))
-        for concept, values in zip(("control", "trained"), pair, strict=True)
-    ]
-
-
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
     """Choose layers by their share of a model's depth: the first, one before the middle, the last; none twice.
 

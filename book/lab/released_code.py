@@ -305,16 +305,9 @@ class AuthorsOutputs:
     batch: int
     epochs: int
     rate: float
-    warmup_share: float
     rows: int
-    claimed_f1: float
     minimal_keys: Float[np.ndarray, "layer head"]
-    minimal_key_sequences: int
-    lowest_cone: float
-    cone_sequences: int
-    in_highest_bin: int
     singular_values: dict[int, int]
-    top_count: int
     plateaus: tuple[int, ...]
 
 
@@ -322,16 +315,9 @@ class AuthorsOutputs:
 def load_authors_outputs(path: Path = PATH) -> AuthorsOutputs:
     """Read the file."""
     entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    settings, keys, cone = (entries[name] for name in ("settings", "minimal_keys", "softmax_cone"))
     return AuthorsOutputs(
-        **{name: settings[name] for name in ("start", "batch", "epochs", "rate", "warmup_share", "rows")},
-        claimed_f1=entries["claimed_f1"]["value"],
-        minimal_keys=np.array(keys["medians"], float),
-        minimal_key_sequences=keys["sequences"],
-        lowest_cone=cone["lowest"],
-        cone_sequences=cone["sequences"],
-        in_highest_bin=cone["in_highest_bin"],
+        **{name: entries["settings"][name] for name in ("start", "batch", "epochs", "rate", "rows")},
+        minimal_keys=np.array(entries["minimal_keys"]["medians"], float),
         singular_values=entries["singular_values"]["counts"],
-        top_count=entries["word_counts"]["top"],
         plateaus=tuple(entries["word_counts"]["plateaus"]),
     )

@@ -41,23 +41,8 @@ def judge(
 ) -> None:
     """Emit the verdict on a claim, as an output of the running cell.
 
-    Parameters
-    ----------
-    claim, outcome
-        The claim's id in ``book/claims.yml``, and one of :data:`claims_kit.MEANINGS`.
-    evidence, more
-        A sentence of at most 25 words, and what else was computed.
-    when
-        The condition, a function of variables of the page; ``None`` or nan say that there is too little to see.
-    turned_by
-        For each variable that decides, a value that alone makes the condition false.
-
-    Raises
-    ------
-    BadLedger
-        If there is no such claim or outcome.
-    AssertionError
-        If, for the book's own inputs, the condition does not hold, or a counterfeit does not turn it.
+    Parameters and errors are those of :func:`claims_kit.judging.judge`; the claim stands in ``book/claims.yml``, and
+    the evidence has at most 25 words. With a reader's model a condition that fails leaves a note.
     """
     known.find(ledger.claims(), claim, outcome)
     if holds := held(f"{claim}: {outcome!r}", when, turned_by):

@@ -9,7 +9,6 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from analysis.maps.gates import GATES
-from analysis.models import checkpoints, pretrained
 from analysis.models.controls import scale_matrices
 from analysis.models.reading import load
 from analysis.representations.anisotropy import mean_pairwise_cosine
@@ -31,20 +30,13 @@ TINY = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
 
 
 @pytest.fixture(scope="module")
-def run(variant_folder, variant_data):
-    model = pretrained.load(checkpoints.find(str(variant_folder)), task="classifier")
-    card = json.loads((variant_folder / "report.json").read_text())
-    return classifier_survey.Run(model, variant_data, card, variant_folder)
+def stations(variant):
+    return classifier_survey.pass_all(variant.model, variant.data.encode(variant.data.genes[:1]))[0]
 
 
-@pytest.fixture(scope="module")
-def stations(run):
-    return classifier_survey.pass_all(run.model, run.data.encode(run.data.genes[:1]))[0]
-
-
-def test_a_classifier_is_measured_beside_its_control(run):
-    genes = classifier_survey.firsts(run.data)
-    arrays, values = variant_measures.measure_genes(run, genes, 1, pad_to=24)
+def test_a_classifier_is_measured_beside_its_control(variant):
+    genes = classifier_survey.firsts(variant.data)
+    arrays, values = variant_measures.measure_genes(variant, genes, 1, pad_to=24)
     assert arrays["gates"].shape == arrays["control_gates"].shape == (8, 2, 2, len(GATES))
     assert not np.allclose(arrays["cone"], arrays["control_cone"])
     ratios = marked_words.by_sequence(arrays["profile"], arrays["profile_marks"], "received")[:, 2]
@@ -52,27 +44,27 @@ def test_a_classifier_is_measured_beside_its_control(run):
     assert values["received_telling_chance_low"].value < 1 < values["received_telling_chance_high"].value
 
 
-def test_words_that_get_more_are_found_to(run):
-    genes = [run.data.genes[i] for i in run.data.parts.test[:8]]
-    marked = marked_words.marks(run.data, genes)
+def test_words_that_get_more_are_found_to(variant):
+    genes = [variant.data.genes[i] for i in variant.data.parts.test[:8]]
+    marked = marked_words.marks(variant.data, genes)
 
     def masses(weight):
         return [
             dict.fromkeys(marked_words.MASSES, np.concatenate([[0.5], 1 + weight * m["site"]])[None]) for m in marked
         ]
 
-    values = variant_measures.summarise(run.data, genes, masses(9.0))
+    values = variant_measures.summarise(variant.data, genes, masses(9.0))
     assert values["columns_site"].value > values["columns_site_chance_high"].value > 1
-    flat = variant_measures.summarise(run.data, genes, masses(0.0))
+    flat = variant_measures.summarise(variant.data, genes, masses(0.0))
     assert flat["columns_site"].value == pytest.approx(1)
     on_class = [0.5 / (0.5 + len(m["site"])) for m in marked]
     assert flat["columns_on_class"].value == pytest.approx(np.mean(on_class))
 
 
-def test_a_seed_is_scored_on_its_whole_parts_and_on_new_sequences(run):
-    values, counts = variant_seeds.score_run(run, 0, invent_backbones(0, codons=60))
-    assert values["whole_test"].value == pytest.approx(run.card["test"])
-    assert counts.sum((1, 2)).tolist() == [len(run.data.parts.test)] + [48] * 4
+def test_a_seed_is_scored_on_its_whole_parts_and_on_new_sequences(variant):
+    values, counts = variant_seeds.score_run(variant, 0, invent_backbones(0, codons=60))
+    assert values["whole_test"].value == pytest.approx(variant.card["test"])
+    assert counts.sum((1, 2)).tolist() == [len(variant.data.parts.test)] + [48] * 4
     assert values["test"].value == np.trace(counts[0]) / counts[0].sum()
     shares = [values[f"exchanged_{part}"] for part in ("bases", "deletions")]
     assert sum(share.value for share in shares) <= 1
@@ -85,13 +77,13 @@ def test_accuracy_is_the_diagonals_share():
     assert value.low < 0.6 < value.value < value.high < 1
 
 
-def test_a_head_that_writes_nothing_has_no_effect(run):
-    width = run.model.config.hidden_size // run.model.config.num_attention_heads
-    output = run.model.bert.encoder.layer[1].attention.output.dense.weight
+def test_a_head_that_writes_nothing_has_no_effect(variant):
+    width = variant.model.config.hidden_size // variant.model.config.num_attention_heads
+    output = variant.model.bert.encoder.layer[1].attention.output.dense.weight
     before = output.clone()
     with torch.no_grad():
         output[:, :width] = 0  # head 0 of layer 1
-        effects = variant_fine_tuned.level_heads(run.model, run.data, run.data.genes[:2])
+        effects = variant_fine_tuned.level_heads(variant.model, variant.data, variant.data.genes[:2])
         output.copy_(before)
     assert effects.shape == (2, 2, 2)
     assert effects[:, 1, 0] == pytest.approx(0, abs=1e-6)
@@ -123,8 +115,8 @@ def test_a_sum_is_tested_without_what_lies_four_deviations_out(stations):
     assert variant_fine_tuned.sum_without_extremes([changed])[0] == pytest.approx(without, rel=1e-5)
 
 
-def test_without_an_mlp_the_second_layernorm_reads_the_first(run, stations):
-    layers, first = load(run.model).encoder_layers(), stations[0].first
+def test_without_an_mlp_the_second_layernorm_reads_the_first(variant, stations):
+    layers, first = load(variant.model).encoder_layers(), stations[0].first
     cosines = variant_fine_tuned.mlp_cosines(stations, layers)
     assert cosines[0, 0] == pytest.approx(float(mean_pairwise_cosine(first)), abs=1e-6)
     scale = layers[0].norm_mlp

@@ -1,6 +1,5 @@
 """Measuring a classifier of genes: against states and maps that the library returns."""
 
-import json
 import math
 
 import numpy as np
@@ -8,32 +7,24 @@ import pytest
 import torch
 
 from analysis.maps import gates
-from analysis.models import checkpoints, pretrained
 from analysis.statistics import normality
 from book.lab import classifier_survey
 from book.lab.training import dna_classifier
 
 
 @pytest.fixture(scope="module")
-def run(variant_folder, variant_data):
-    model = pretrained.load(checkpoints.find(str(variant_folder)), task="classifier")
-    card = json.loads((variant_folder / "report.json").read_text())
-    return classifier_survey.Run(model, variant_data, card, variant_folder)
-
-
-@pytest.fixture(scope="module")
-def library(run):
+def library(variant):
     """One sequence: what the library's own forward pass returns."""
-    gene = run.data.genes[run.data.parts.test[0]]
+    gene = variant.data.genes[variant.data.parts.test[0]]
     with torch.no_grad():
-        out = run.model(**run.data.encode([gene]), output_attentions=True, output_hidden_states=True)
+        out = variant.model(**variant.data.encode([gene]), output_attentions=True, output_hidden_states=True)
     return gene, out
 
 
 @pytest.mark.parametrize("pad_to", [None, 24])
-def test_measures_agree_with_the_library(run, library, pad_to):
+def test_measures_agree_with_the_library(variant, library, pad_to):
     gene, out = library
-    found = classifier_survey.survey(run.model, run.data, [gene], pad_to=pad_to)[0]
+    found = classifier_survey.survey(variant.model, variant.data, [gene], pad_to=pad_to)[0]
     states, maps = [s[0] for s in out.hidden_states[1:]], torch.cat(out.attentions)
     n = len(states[0])
     np.testing.assert_allclose(found["cone"], [s.sum(0).norm() for s in states], rtol=1e-4)
@@ -46,19 +37,19 @@ def test_measures_agree_with_the_library(run, library, pad_to):
     assert ("padded_cone" in found) == (pad_to is not None)
 
 
-def test_padding_rows_count_only_where_they_are_asked_for(run, library):
-    found = classifier_survey.survey(run.model, run.data, [library[0]], pad_to=24, read=False)[0]
+def test_padding_rows_count_only_where_they_are_asked_for(variant, library):
+    found = classifier_survey.survey(variant.model, variant.data, [library[0]], pad_to=24, read=False)[0]
     with torch.no_grad():
-        states = run.model(**run.data.encode([library[0]], 24), output_hidden_states=True).hidden_states[1:]
+        states = variant.model(**variant.data.encode([library[0]], 24), output_hidden_states=True).hidden_states[1:]
     np.testing.assert_allclose(found["padded_cone"], [s[0].sum(0).norm() for s in states], rtol=1e-4)
     assert (found["padded_cone"] > 1.02 * found["cone"]).all()
     assert "gates" not in found
 
 
-def test_growth_is_measured_with_biases(run, library):
+def test_growth_is_measured_with_biases(variant, library):
     gene, out = library
-    found = classifier_survey.survey(run.model, run.data, [gene], pad_to=None, read=False)[0]
-    layer, heads = run.model.bert.encoder.layer[1], run.model.config.num_attention_heads
+    found = classifier_survey.survey(variant.model, variant.data, [gene], pad_to=None, read=False)[0]
+    layer, heads = variant.model.bert.encoder.layer[1], variant.model.config.num_attention_heads
     x = out.hidden_states[1][0]
     with torch.no_grad():
         rows = layer.attention.self.key(x).unflatten(-1, (heads, -1)).norm(dim=-1) / x.norm(dim=-1)[:, None]
@@ -66,23 +57,23 @@ def test_growth_is_measured_with_biases(run, library):
     np.testing.assert_allclose(found["grown"][1, 1], (rows > 1).double().mean(0), atol=1e-6)
 
 
-def test_the_largest_values_are_those_of_each_heads_map(run):
-    found = classifier_survey.largest_values(run.model)
-    attention, heads = run.model.bert.encoder.layer[1].attention.self, run.model.config.num_attention_heads
+def test_the_largest_values_are_those_of_each_heads_map(variant):
+    found = classifier_survey.largest_values(variant.model)
+    attention, heads = (variant.model.bert.encoder.layer[1].attention.self, variant.model.config.num_attention_heads)
     for i, name in enumerate(("query", "key", "value")):
-        by_head = getattr(attention, name).weight.detach().numpy().reshape(heads, -1, run.model.config.hidden_size)
+        by_head = getattr(attention, name).weight.detach().numpy().reshape(heads, -1, variant.model.config.hidden_size)
         np.testing.assert_allclose(found[i, 1], np.linalg.norm(by_head, 2, axis=(1, 2)), rtol=1e-4)
 
 
-def test_only_right_ones_are_chosen(run):
-    test = run.data.parts.test
-    due = np.eye(8)[[run.data.labels.index(run.data.genes[i].label) for i in test]]
-    chosen = classifier_survey.correct(run.data, test, due, 1)
-    assert [run.data.genes[i].label for i in chosen] == list(run.data.labels)
+def test_only_right_ones_are_chosen(variant):
+    test = variant.data.parts.test
+    due = np.eye(8)[[variant.data.labels.index(variant.data.genes[i].label) for i in test]]
+    chosen = classifier_survey.correct(variant.data, test, due, 1)
+    assert [variant.data.genes[i].label for i in chosen] == list(variant.data.labels)
     wrong = due.copy()
     wrong[[i for i, row in enumerate(due) if row[3]]] = np.eye(8)[0]
-    with pytest.raises(ValueError, match=f"only 0 sequences of {run.data.labels[3]}"):
-        classifier_survey.correct(run.data, test, wrong, 1)
+    with pytest.raises(ValueError, match=f"only 0 sequences of {variant.data.labels[3]}"):
+        classifier_survey.correct(variant.data, test, wrong, 1)
 
 
 def test_data_that_do_not_fit_the_vocabulary_are_refused(variant_folder):
@@ -91,16 +82,18 @@ def test_data_that_do_not_fit_the_vocabulary_are_refused(variant_folder):
         classifier_survey.open_run(variant_folder)
 
 
-def test_an_untrained_model_is_what_its_training_began_with(run):
+def test_an_untrained_model_is_what_its_training_began_with(variant):
     recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
-    began = classifier_survey.untrained(0, recipe, run.data)
-    assert all(torch.equal(*pair) for pair in zip(began.model.parameters(), run.control(0).parameters(), strict=True))
-    other = classifier_survey.untrained(1, recipe, run.data)
+    began = classifier_survey.untrained(0, recipe, variant.data)
+    assert all(
+        torch.equal(*pair) for pair in zip(began.model.parameters(), variant.control(0).parameters(), strict=True)
+    )
+    other = classifier_survey.untrained(1, recipe, variant.data)
     assert not torch.equal(began.model.classifier.weight, other.model.classifier.weight)
 
 
-def test_the_first_sequence_of_each_class_is_of_the_test_part(run):
-    first = classifier_survey.firsts(run.data)
-    assert [gene.label for gene in first] == list(run.data.labels)
-    test = [run.data.genes[i] for i in run.data.parts.test]
+def test_the_first_sequence_of_each_class_is_of_the_test_part(variant):
+    first = classifier_survey.firsts(variant.data)
+    assert [gene.label for gene in first] == list(variant.data.labels)
+    test = [variant.data.genes[i] for i in variant.data.parts.test]
     assert first[3] is next(gene for gene in test if gene.label == first[3].label)

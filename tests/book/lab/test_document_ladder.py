@@ -18,10 +18,6 @@ def test_the_interval_is_over_documents_and_contains_the_mean():
     assert low < 1.0 < high < 1.1
 
 
-def test_beyond_names_the_layers_that_leave_the_range_of_the_seeds():
-    assert LADDER_OF_TWO.beyond("random") == [1]
-
-
 def test_kinds_are_six_documents_each():
     assert [round(float(layers[0]), 3) for layers in LADDER_OF_TWO.by_kind.values()] == [0.922, 0.974, 1.026, 1.078]
 
