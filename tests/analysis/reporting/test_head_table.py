@@ -157,7 +157,7 @@ def test_random_tokens_begin_as_the_tokenizer_begins_every_text():
     words, model = pretrained.tokenizer(find("gpt2-mini")), pretrained.load(find("gpt2-mini"))
     words.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $0", special_tokens=[("<s>", 7)])
     read = []
-    keep = lambda _, args, named: read.append([*args, *named.values()][0])  # noqa: E731, RUF015
+    keep = lambda _, args, named: read.append([*args, *named.values()][0])  # noqa: E731
     model.register_forward_pre_hook(keep, with_kwargs=True)
     drawn = [census(model, given, tokenizer=words) and read[-1][:, :8] for given in (LONGER[:1], LONGER)]
     assert (drawn[0][:, 0] == 7).all()
