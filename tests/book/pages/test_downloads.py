@@ -100,7 +100,7 @@ def test_a_story_taken_home_needs_the_package_alone(html, tmp_path, monkeypatch)
 def test_a_story_taken_home_runs_in_any_folder(html, tmp_path):
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(html / "_downloads" / "book" / "which-bias.ipynb", as_version=4)
+    notebook = nbformat.read(html / "_downloads" / "book" / "notation.ipynb", as_version=4)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert any(cell.get("outputs") for cell in notebook.cells)
 
