@@ -165,7 +165,7 @@ def chapter(name: str, *, evidence: bool = False) -> str:
 
 
 def listed(root: Path = ROOT) -> list[str]:
-    """Return the pages of the table of contents, as ``book/semi-bias``, in order.
+    """Return the pages of the table of contents, as ``book/neighbours``, in order.
 
     >>> listed()[:2]
     ['book/intro', 'book/attention']

@@ -17,7 +17,7 @@ def chromium() -> str | None:
 
 
 def toc_pages() -> list[str]:
-    """Return the pages of the table of contents, as ``book/semi-bias``, in order."""
+    """Return the pages of the table of contents, as ``book/neighbours``, in order."""
     toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
 
