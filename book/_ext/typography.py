@@ -1,10 +1,12 @@
 """How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, thousands, indices.
 
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
-are.
+are. Printed lines wrap on a narrow screen, unless they stand in columns.
 """
 
 import re
+
+from docutils import nodes
 
 PIECE = re.compile(  # what is left alone, tag by tag, and the text between
     r"<(pre|code|script|style|svg|math)\b.*?</\1>"
@@ -25,6 +27,7 @@ INTERVAL = re.compile(r"<td>(?=[\d+\u2212][^<]{14,19}</td>)")  # a number with i
 SOLUTION = re.compile(r"(Solution to)(<a [^>]*>) ")
 LESS = re.compile(r"&lt; (?=\d)")
 SIGNS = {"&lt;=": "\u2264", "-&gt;": "\u2192", ")^T": ")<sup>T</sup>", "sigma(p)": "\u03c3(p)"}
+COLUMN = re.compile(r"\S {2,}\S")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
 
 
@@ -73,6 +76,24 @@ def _power(match: re.Match) -> str:
     return f"{'' if factor == '1' else factor + chr(0xB7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
 
 
+def in_columns(text: str) -> bool:
+    """Say whether printed lines are set in columns, which a wrapped line would break.
+
+    Examples
+    --------
+    >>> in_columns("skip two  {'d': 1.0}\\nsimilar   {'c': 1.0}"), in_columns("6 are closed,  6 in layer 0")
+    (True, False)
+    """
+    return sum(bool(COLUMN.search(line)) for line in text.splitlines()) > 1
+
+
+def wrap(app, doctree):
+    """Mark the printed lines that may wrap."""
+    for block in doctree.findall(nodes.literal_block):
+        if "stream" in block.get("classes", ()) and not in_columns(block.astext()):
+            block["classes"].append("wraps")
+
+
 def set_page(app, pagename, templatename, context, doctree):
     """Apply :func:`set_text` to every page but those of the package, where ``W_Q`` is a name in code."""
     if context.get("body") and not pagename.startswith(("book/api", "_modules")):
@@ -81,5 +102,6 @@ def set_page(app, pagename, templatename, context, doctree):
 
 def setup(app):
     """Connect; formulas have been bound to their commas by then."""
+    app.connect("doctree-read", wrap)
     app.connect("html-page-context", set_page, priority=600)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
 """Execute one chapter with another model, device or texts, into a folder of its own; the book stays as it is.
 
 ``python -m book run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
-notation, glossary and references beside it) and ``run.json`` (the parameters, versions, seconds). Both are made under
-temporary names and renamed when they are whole. Nothing that was not written here is ever replaced.
+notation, glossary and references beside it) and ``run.json`` (the parameters, versions, seconds). All are made under
+temporary names and renamed when they are whole; in the folder of an earlier run of the chapter they take its place.
 """
 
 import os
@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import WRITTEN, Refused, claim_folder, digest_of, read_written, refuse_changed, write_json
+from analysis.core.files import claim_folder, write_json
 from analysis.core.processes import run_child
 from book.publish import execution, parameters, phrases
 
@@ -187,22 +187,6 @@ def render(folder: Path) -> Path:
     return folder / "_build" / "html"
 
 
-def check_places(out: Path, chapter: str) -> None:
-    """Refuse a link, or a file where a folder belongs, before anything is computed: it was not written here."""
-    for name, belongs in (("html", Path.is_dir), (executed_name(chapter), Path.is_file), ("run.json", Path.is_file)):
-        place = out / name
-        if place.is_symlink() or (place.exists() and not belongs(place)):
-            raise Refused(f"{place} is in the way: no earlier run wrote it so. Move it, or give another folder")
-    refuse_changed(out, list_files(out, chapter))
-
-
-def list_files(folder: Path, chapter: str) -> dict[str, str]:
-    """Return the sha256 of all that a run replaces in a folder, by name; of a link, of where it leads."""
-    pages = [path for path in sorted((folder / "html").rglob("*")) if path.is_symlink() or not path.is_dir()]
-    rest = [path for path in (folder / executed_name(chapter), folder / "run.json") if path.exists()]
-    return {path.relative_to(folder).as_posix(): digest_of(path) for path in [*pages, *rest]}
-
-
 def executed_name(chapter: str) -> str:
     """Return what the executed notebook is called in the folder of the run.
 
@@ -240,11 +224,10 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
     Failed
         If a cell of the chapter raised.
     Refused
-        If the folder holds what an earlier run of this chapter did not write, or another run writes into it.
+        If the folder holds anything and no earlier run of this chapter made it, or another run writes into it.
     """
     notebook = parameters.inject(read(chapter), values) if values else read(chapter)
     with claim_folder(out, f"run of {chapter}"):
-        check_places(out, chapter)
         for left_over in out.glob(f"{UNFINISHED}*"):  # of a run that was killed
             shutil.rmtree(left_over, ignore_errors=True)
         execute_into(out, notebook, chapter, values, html=html)
@@ -274,13 +257,5 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
         write_json(
             new / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1), "versions": versions}
         )
-        place(new, out, chapter)
-
-
-def place(new: Path, out: Path, chapter: str) -> None:
-    """Put what is finished in its places; where that is interrupted, both the old and the new are known as written."""
-    before, after = read_written(out), {name: [digest] for name, digest in list_files(new, chapter).items()}
-    write_json(out / WRITTEN, {name: [*before.get(name, ()), *after.get(name, ())] for name in before | after})
-    for path in sorted(new.iterdir()):
-        replace(path, out / path.name)
-    write_json(out / WRITTEN, before | after)
+        for path in sorted(new.iterdir()):
+            replace(path, out / path.name)

@@ -15,27 +15,16 @@ def kmers(bases: str, k: int = K, stride: int = STRIDE) -> list[str]:
     Raises
     ------
     ValueError
-        If the sequence is shorter than one word, or ``k`` or ``stride`` is not positive.
+        If the sequence is shorter than one word.
 
     Examples
     --------
     >>> kmers("ACGTACGT", k=4, stride=3)
     ['ACGT', 'TACG']
     """
-    if k < 1 or stride < 1:
-        raise ValueError(f"k and stride must be positive, got {k} and {stride}")
     if len(bases) < k:
         raise ValueError(f"a sequence of {len(bases)} bases holds no {k}-mer")
     return [bases[i : i + k] for i in range(0, len(bases) - k + 1, stride)]
-
-
-def longest(positions: int, k: int = K, stride: int = STRIDE) -> int:
-    """Return how many bases fit ``positions`` tokens, the first of which is [CLS].
-
-    >>> longest(512)
-    4610
-    """
-    return (positions - 2) * stride + k + stride - 1
 
 
 def words(bases: str) -> str:
@@ -50,16 +39,6 @@ def unknown_share(tokenizer, bases: str) -> float:
     """
     ids = tokenizer.convert_tokens_to_ids(kmers(bases))
     return ids.count(tokenizer.unk_token_id) / len(ids)
-
-
-def unread_share(tokenizer, bases: str) -> float:
-    """Return the share of a sequence's k-mers that are unknown or N throughout: neither says anything of it.
-
-    Training had runs of N, so the word of N alone is in the vocabulary, and :func:`unknown_share` does not count it.
-    """
-    cut = kmers(bases)
-    ids = tokenizer.convert_tokens_to_ids(cut)
-    return sum(i == tokenizer.unk_token_id or word == "N" * K for i, word in zip(ids, cut)) / len(cut)
 
 
 def build_tokenizer(sequences: Iterable[str], positions: int = 512):

@@ -15,7 +15,7 @@ from book.publish import experiments, ledger, records
 from book.publish.ledger import MIME, ROOT
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
-ARGUMENTS = {"classify": ("genes.fasta",), "record": ("semi-bias-gpt2",), "run": ("notation",), "train": ("induction",)}
+ARGUMENTS = {"record": ("semi-bias-gpt2",), "run": ("notation",), "train": ("induction",)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,32 +1,31 @@
-"""``python -m book train``: the device, the folder that is written into, and what else is refused."""
+"""``python -m book train``: what it writes and prints, the device, whose folder it may write into, what is refused."""
 
+import json
 import re
 
+import numpy as np
 import pytest
 
 from analysis.core.files import claim_folder
-from analysis.models import pretrained
 from book.__main__ import main
 from book.cli import train
+from book.lab.dna.simulate import invent_backbones
 from book.lab.training import dna_classifier, gpt2_mini, loop
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["classify", "genes.fasta"], ["train", "induction"], ["train", "gpt2-mini"], ["train", "variant-bert-mini"]],
-    ids=" ".join,
+    "arguments", [["train", "induction"], ["train", "gpt2-mini"], ["train", "variant-bert-mini"]], ids=" ".join
 )
 def test_the_device_reaches_the_computation(arguments, capsys, monkeypatch, tmp_path):
     def compute(*_, device, **__):
         raise ValueError(f"computed on {device}")
 
-    for module, name in ((pretrained, "load"), (loop, "train"), (gpt2_mini, "train"), (dna_classifier, "train")):
+    for module, name in ((loop, "train"), (gpt2_mini, "train"), (dna_classifier, "train")):
         monkeypatch.setattr(module, name, compute)
     monkeypatch.setattr(dna_classifier, "make_data", lambda recipe, *_: _Nothing())
     monkeypatch.setattr("book.lab.dna_probe.make_probe", lambda data: None)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
     assert main([*arguments, "--device", "cuda:3"]) == 2
     assert re.fullmatch(r"error: .*computed on cuda:3.*\n", capsys.readouterr().err)
 
@@ -78,6 +77,10 @@ def test_the_home_folder_is_meant_by_a_tilde_that_the_shell_left(toy, tmp_path, 
         (["variant-bert-mini", "--batch", "1000000000"], "batch must be 1 to 2800, the number of sequences, got 10"),
         (["variant-bert-mini", "--batch", "9" * 30], "batch must be 1 to 2800"),
         (["induction", "--seed", "9" * 30], "--seed must be 0 to"),
+        (["induction", "--seed", "-1"], "--seed must be 0 to 2**40 - 1"),
+        (["induction", "--steps", "0"], "--steps must be 1 to 10,000,000, got 0"),
+        (["gpt2-mini", "--backbones", "nowhere"], "--backbones is no setting of gpt2-mini"),
+        (["induction", "--pretrain", "3"], "--pretrain is no setting of induction"),
     ],
 )
 def test_numbers_beyond_any_training_are_refused_before_anything_is_made(words, message, capsys, monkeypatch, tmp_path):
@@ -94,3 +97,53 @@ def test_numbers_beyond_any_training_are_refused_before_anything_is_made(words, 
 def test_the_order_of_more_sequences_than_memory_holds_is_refused():
     with pytest.raises(MemoryError, match=r"order of 1,000,000,000,000,000 sequences needs 16,000,000\.0 GB"):
         dna_classifier._order(2800, 10**12, 1000, [0, 7])
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let the command train two layers on a short gene."""
+    recipe = dna_classifier.shortened(dna_classifier.TINY, sequences=80, batch=4, warmup=2)
+    monkeypatch.setattr(dna_classifier, "MINI", recipe)
+    monkeypatch.setattr(dna_classifier, "invent_backbones", lambda seed: invent_backbones(seed, codons=60))
+    return recipe
+
+
+def test_train_prints_its_card_and_resumes(small, tmp_path, capsys, monkeypatch):
+    command = ["train", "variant-bert-mini", "--steps", "6", "--seed", "3", "--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    for row in ("validation  0.", "test  0.", "seconds  ", "seed  3", "steps  6", "origin  synthetic gene"):
+        assert row in said
+    assert "ANALYSIS_FOLDER_VARIANT_BERT_MINI=" in said
+    model = (tmp_path / "run" / "model.safetensors").read_bytes()
+    monkeypatch.setattr(dna_classifier.loop, "_update", lambda *_: pytest.fail("a finished run was trained on"))
+    assert main(command) == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
+    assert main([*command[:3], "5", *command[4:]]) == 2
+    assert "is the state of another run (steps 6 there, 5 here)" in capsys.readouterr().err
+
+
+def test_train_around_backbones_of_ones_own(small, tmp_path, capsys):
+    lines = (f">{b.name} class={b.label}\n{b.aligned}\n" for b in invent_backbones(4, codons=60))
+    (tmp_path / "own.fasta").write_text("".join(lines))
+    out = tmp_path / "run"
+    options = ["--steps", "2", "--out", str(out), "--backbones", str(tmp_path / "own.fasta")]
+    assert main(["train", "variant-bert-mini", *options]) == 0
+    assert "(own.fasta)" in json.loads((out / "report.json").read_text())["origin"]
+
+
+def test_pretraining_from_the_command_line(small, tmp_path, capsys):
+    assert main(["train", "variant-bert-mini", "--steps", "2", "--pretrain", "3", "--out", str(tmp_path)]) == 0
+    assert "pretrain loss  " in capsys.readouterr().out
+    with np.load(tmp_path / "trace.npz") as trace:
+        assert (trace["loss"].shape, trace["pretrain_loss"].shape) == ((2,), (3,))
+
+
+def test_a_diverging_run_ends_in_one_line(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(dna_classifier, "MINI", dna_classifier.shortened(small, rate=float("inf")))
+    assert main(["train", "variant-bert-mini", "--steps", "6", "--out", str(tmp_path)]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if "step/s" not in line and line.strip()]
+    assert said[-1].startswith("error: ")  # the loss or, where the probe looks first, the attention
+    assert "nan" in said[-1]
+    assert not any("Traceback" in line for line in said)
+    assert not (tmp_path / "model.safetensors").exists()

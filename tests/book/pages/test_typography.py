@@ -3,6 +3,7 @@
 import pytest
 
 from book._ext.api_pages import whole_sentences
+from book._ext.book_ext import keep_together
 from book._ext.typography import set_page, set_text
 
 
@@ -83,3 +84,17 @@ def test_a_constant_keeps_its_sentence():
     lines = ["the number", "", ":type: int"]
     whole_sentences(None, "data", "NUMBER", 1, None, lines)
     assert lines[-1] == ":type: int"
+
+
+MATH = '<span class="math notranslate nohighlight">\\(x\\)</span>'
+
+
+def test_a_formula_keeps_its_comma_and_a_number_its_sign():
+    assert keep_together(f"if {MATH}, then 5 % of {MATH} more") == (
+        f'if <span class="nobreak">{MATH},</span> then 5\u00a0% of {MATH} more'
+    )
+
+
+def test_code_is_left_alone():
+    code = f"<div><pre>print('{{x}} 5 %') {MATH},\n</pre></div>"
+    assert keep_together(code + "6 %" + code) == code + "6\u00a0%" + code

@@ -372,15 +372,6 @@ def test_threads_share_the_cores_that_the_process_may_use_and_wait_without_keepi
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "a.json"
-    write_json(path, [1])
-    with pytest.raises(TypeError):
-        write_json(path, [object()])
-    assert json.loads(path.read_text()) == [1]
-    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
-
-
 def test_a_lock_makes_the_second_wait(tmp_path):
     pytest.importorskip("fcntl")
     order, held = [], threading.Event()

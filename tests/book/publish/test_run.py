@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from analysis.core.files import MARK, Refused, claim_folder
+from analysis.core.files import MARK, claim_folder
 from book.__main__ import main
 from book.publish import execution
 from book.publish import run as runs
@@ -87,12 +87,6 @@ def contents(book: Path) -> dict[str, str]:
     }
 
 
-def list_as_written(out: Path) -> None:
-    """Let what lies in a folder be what an earlier run wrote."""
-    listed = {name: [digest] for name, digest in runs.list_files(out, "my-tiny").items()}
-    (out / runs.WRITTEN).write_text(json.dumps(listed))
-
-
 def printed(notebook: Path) -> list[str]:
     cells = json.loads(notebook.read_text())["cells"]
     return ["".join(out["text"]) for cell in cells for out in cell.get("outputs", []) if "text" in out]
@@ -104,7 +98,7 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
     result = execute(book, out, MODEL="/my/model", TEXTS="/my/texts.txt")
     assert result.returncode == 0, result.stderr
     assert contents(book) == before
-    assert sorted(p.name for p in out.iterdir()) == [MARK, runs.WRITTEN, "my-tiny.ipynb", "run.json"]
+    assert sorted(p.name for p in out.iterdir()) == [MARK, "my-tiny.ipynb", "run.json"]
     assert printed(out / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
     settings = json.loads((out / "run.json").read_text())
     assert (settings["chapter"], settings["model"], settings["texts"], settings["device"]) == (
@@ -129,13 +123,11 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     (out / MARK).write_text("run of my-tiny\n")
     for name in ("my-tiny.ipynb", "run.json"):
         (out / name).write_text("of an earlier run")
-    list_as_written(out)
     edit(book / "book" / "my-tiny.md", "double(21)", "double(None)")
     result = execute(book, out, DEVICE="cpu")
     assert result.returncode == 1
     assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
-    for name in (MARK, runs.WRITTEN):
-        (out / name).unlink()
+    (out / MARK).unlink()
     assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
         ("my-tiny.ipynb", "run.json"), "of an earlier run"
     )
@@ -162,7 +154,7 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before
-    there = [MARK, runs.WRITTEN, "html", "run.json", "variant-data.ipynb"]
+    there = [MARK, "html", "run.json", "variant-data.ipynb"]
     assert sorted(p.name for p in tmp_path.iterdir()) == there
     page = (tmp_path / "html" / "book" / "evidence" / "variant-data.html").read_text()
     assert "Executed apart from the book" in page
@@ -292,13 +284,7 @@ def test_a_site_and_another_chapters_results_are_never_replaced(instant, tmp_pat
     assert (tmp_path / "site" / "html" / "index.html").read_text() == "mine"
     for _ in range(2):
         assert main(["run", "notation", "--out", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        MARK,
-        runs.WRITTEN,
-        "html",
-        "notation.ipynb",
-        "run.json",
-    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "html", "notation.ipynb", "run.json"]
     capsys.readouterr()
     assert main(["run", "semi-bias", "--out", str(tmp_path / "out")]) == 2
     assert "results of another kind ('run of notation')" in capsys.readouterr().err
@@ -310,28 +296,12 @@ def test_a_second_run_into_one_folder_is_refused(instant, tmp_path, capsys):
     assert "another run of notation is writing into" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["html", "run.json", "notation.ipynb"])
-@pytest.mark.parametrize("kind", ["link", "other"])
-def test_what_stands_in_a_results_place_is_refused_before_anything_runs(instant, monkeypatch, tmp_path, place, kind):
-    out = tmp_path / "out"
-    with claim_folder(out, "run of notation"):
-        if kind == "link":
-            (out / place).symlink_to(tmp_path, target_is_directory=True)
-        elif place == "html":
-            (out / place).write_text("a file")
-        else:
-            (out / place).mkdir()
-    monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
-    with pytest.raises(Refused, match=f"{place} is in the way"):
-        runs.run("notation", out, {})
-
-
 def test_what_a_killed_run_left_is_removed_by_the_next(instant, tmp_path):
     with claim_folder(tmp_path / "out", "run of notation") as out:
         (out / ".unfinished-abc").mkdir()
         (out / ".unfinished-abc" / "much").touch()
     assert main(["run", "notation", "--no-html", "--out", str(out)]) == 0
-    assert sorted(path.name for path in out.iterdir()) == [MARK, runs.WRITTEN, "notation.ipynb", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == [MARK, "notation.ipynb", "run.json"]
 
 
 @pytest.mark.parametrize("path", ["a`b", "``", "x`<script>alert(1)</script>`y", "one\n```\n# two", "a{evidence}`K-15`"])
@@ -345,74 +315,3 @@ def test_a_path_is_text_on_the_page_and_marks_nothing_up(path):
     code = [node.astext() for node in tree.findall() if node.tagname == "literal"]
     assert code == [" ".join(path.splitlines())]
     assert [node.tagname for node in tree.findall() if node.tagname in ("raw", "problematic", "literal_block")] == []
-
-
-def finish(folder: Path, text: str) -> Path:
-    """Make what a run has finished: two pages, a notebook and its settings."""
-    (folder / "html" / "book").mkdir(parents=True)
-    for name in ("html/index.html", "html/book/my-tiny.html", "my-tiny.ipynb", "run.json"):
-        (folder / name).write_text(text)
-    return folder
-
-
-@pytest.fixture
-def earlier(tmp_path):
-    """Return the folder of an earlier run."""
-    out = tmp_path / "out"
-    with claim_folder(out, "run of my-tiny"):
-        runs.place(finish(tmp_path / "first", "first"), out, "my-tiny")
-    return out
-
-
-def test_what_an_earlier_run_wrote_is_replaced(earlier, tmp_path):
-    runs.check_places(earlier, "my-tiny")
-    runs.place(finish(tmp_path / "second", "second"), earlier, "my-tiny")
-    assert (earlier / "html" / "book" / "my-tiny.html").read_text() == "second"
-    runs.check_places(earlier, "my-tiny")
-
-
-@pytest.mark.parametrize(
-    "name", ["html/notes.txt", "html/book/more/notes.txt", "html/index.html", "my-tiny.ipynb", "run.json"]
-)
-def test_a_file_of_the_users_own_and_one_that_was_changed_are_never_replaced(earlier, name, monkeypatch):
-    """What is in the folder of an earlier run and was not written by it stops the next before anything is executed."""
-    monkeypatch.setattr(runs, "read", lambda chapter: None)
-    monkeypatch.setattr(runs, "execute_into", lambda *_, **__: pytest.fail("was executed"))
-    (earlier / name).parent.mkdir(exist_ok=True)
-    (earlier / name).write_text("mine")
-    with pytest.raises(Refused, match=rf"{name} was not written by an earlier run, or was changed since"):
-        runs.run("my-tiny", earlier, {})
-    assert (earlier / name).read_text() == "mine"
-
-
-def test_a_link_among_the_pages_is_not_followed_and_not_replaced(earlier, tmp_path):
-    (tmp_path / "theirs").write_text("of others")
-    (earlier / "html" / "link").symlink_to(tmp_path / "theirs")
-    with pytest.raises(Refused, match="html/link was not written"):
-        runs.check_places(earlier, "my-tiny")
-
-
-@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"html/index.html": "all"}'])
-def test_without_a_list_nothing_counts_as_written(earlier, content):
-    (earlier / runs.WRITTEN).unlink()
-    if content is not None:
-        (earlier / runs.WRITTEN).write_text(content)
-    with pytest.raises(Refused, match="was not written by an earlier run"):
-        runs.check_places(earlier, "my-tiny")
-
-
-@pytest.mark.parametrize("stopped", ["html", "my-tiny.ipynb", "run.json", ".written.json"])
-def test_a_run_that_is_stopped_while_it_places_its_files_leaves_none_that_the_next_refuses(
-    earlier, tmp_path, monkeypatch, stopped
-):
-    replace, write = runs.replace, runs.write_json
-
-    def interrupt(name, *_):
-        if name == stopped and (stopped != runs.WRITTEN or not (tmp_path / "second" / "run.json").exists()):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(runs, "replace", lambda new, old: (interrupt(old.name), replace(new, old)))
-    monkeypatch.setattr(runs, "write_json", lambda path, value: (interrupt(path.name), write(path, value)))
-    with pytest.raises(KeyboardInterrupt):
-        runs.place(finish(tmp_path / "second", "second"), earlier, "my-tiny")
-    runs.check_places(earlier, "my-tiny")

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,142 +17,39 @@ def write(path, text, packed=False):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_reads_fasta_with_labels_from_headers(tmp_path, packed):
-    path = write(tmp_path / "a.fasta", ">x class=Alpha nearest=B.1\nacgu\nNRY\n\n>y class=Mu\nACGT\n", packed)
-    x, y = read_fasta(path)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_reads_fasta_with_labels_from_headers(tmp_path, packed, end):
+    text = "\ufeff>x class=Alpha nearest=B.1\nacgu\nNRY\n\n> y class=Mu\nAC GT".replace("\n", end)
+    x, y = read_fasta(write(tmp_path / "a.fasta", text, packed))
     assert (x.name, x.bases, x.label, x.lineage) == ("x", "ACGTNRY", "Alpha", "B.1")
-    assert y.label == "Mu"
+    assert (y.name, y.bases, y.label) == ("y", "ACGT", "Mu")
 
 
-def test_labels_from_a_table(tmp_path):
+@pytest.mark.parametrize("table", ["class\tname\nBeta\tx\n", "\ufeffname\tclass\r\nx\tBeta\r\n"])
+def test_labels_from_a_table(tmp_path, table):
     path = write(tmp_path / "a.fasta", ">x\nACGT\n")
-    table = write(tmp_path / "a.tsv", "class\tname\nBeta\tx\n")
-    assert read_fasta(path, table)[0].label == "Beta"
-    with pytest.raises(BadSequence, match="needs the columns"):
-        read_fasta(path, write(tmp_path / "b.tsv", "a\tb\n"))
-    with pytest.raises(BadSequence, match="no row for 'x'"):
-        read_fasta(path, write(tmp_path / "c.tsv", "class\tname\nBeta\tz\n"))
-
-
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ("name\tclass\nx\tBeta\nx\tMu\n", "two rows for 'x'"),
-        ("name\tclass\nx\tBeta\nx more\tBeta\n", "two rows for 'x'"),  # a name ends at the first blank
-        ("name\tclass\n\tBeta\n", "row 2 of the table of labels lacks"),
-        ("name\tclass\nx\t \n", "row 2 of the table of labels lacks"),
-        ("name\tclass\nx\n", "row 2 of the table of labels lacks"),
-        ("name,class\nx,Beta\n", "needs the columns"),
-    ],
-)
-def test_refuses_tables_of_labels(tmp_path, table, reason):
-    with pytest.raises(BadSequence, match=reason):
-        read_fasta(write(tmp_path / "a.fasta", ">x\nACGT\n"), write(tmp_path / "a.tsv", table))
-
-
-def test_tables_as_other_programs_save_them(tmp_path):
-    path = write(tmp_path / "a.fasta", ">x\nACGT\n")
-    for text in ("name\tclass\r\nx\tBeta\r\n", "\ufeffname\tclass\nx\tBeta\n"):
-        assert read_fasta(path, write(tmp_path / "a.tsv", text))[0].label == "Beta"
-    (tmp_path / "b.tsv").write_bytes("name\tclass\nx\tÄ\n".encode("latin-1"))
-    with pytest.raises(BadSequence, match="not a table of labels in UTF-8"):
-        read_fasta(path, tmp_path / "b.tsv")
-
-
-@pytest.mark.parametrize(
-    "text", [">x\r\nAC\r\nGT\r\n", ">x\rAC\rGT", "\ufeff>x\nacgt\n", "\n\n> x\nAC GT\n\n", ">x\nACGU"]
-)
-@pytest.mark.parametrize("packed", [False, True])
-def test_reads_what_other_programs_write(tmp_path, text, packed):
-    assert [(g.name, g.bases) for g in read_fasta(write(tmp_path / "a.fasta", text, packed))] == [("x", "ACGT")]
+    assert read_fasta(path, write(tmp_path / "a.tsv", table))[0].label == "Beta"
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no FASTA record"),
-        ("ACGT\n", "does not begin with '>'"),
+        ("ACGT\n", "no FASTA record"),
         (">x\n>y\nACGT\n", "'x' has no bases"),
         (">\nACGT\n", "has no name"),
-        (">x\nACGT\n>x\nACGA\n", "'x' occurs twice"),
         (">x\nACGJ\n", "'J' at base 4"),
         (">x\nAC-T\n", "'-' at base 3"),
-        (">x\n" + "A" * 30 + "\n", "30 bases, 20 fit"),
-        (">x\nAé\n", "in plain or gzipped ASCII: byte 5 is 0xc3"),
-        (">x\nMFVFLVLL\n", "'F' at base 2.*looks like a protein"),
-        (">x\nACGT*\n", "looks like a protein"),
-        (">x class=Mu class=Beta\nACGT\n", "'x' gives two classes"),
-        (">x\x1b[31m\nACGT\n", "a name that cannot be printed"),
-        (">x\n1 ACGT\n", "'1' at base 1"),
-        (">x\nAC\0GT\n", "at base 3"),
-        ("; a comment\n>x\nACGT\n", "does not begin with '>'"),
     ],
 )
 def test_refuses(tmp_path, text, reason):
     with pytest.raises(BadSequence, match=reason):
-        read_fasta(write(tmp_path / "bad.fasta", text), longest=20)
-
-
-def test_a_wrong_letter_that_is_no_amino_acid_is_no_protein(tmp_path):
-    with pytest.raises(BadSequence) as caught:
-        read_fasta(write(tmp_path / "a.fasta", ">x\nACG?\n"))
-    assert "protein" not in str(caught.value)
-
-
-def test_refuses_a_truncated_gzip(tmp_path):
-    path = write(tmp_path / "a.fasta.gz", ">x\n" + "ACGT" * 100, packed=True)
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(BadSequence, match="not a whole FASTA file"):
-        read_fasta(path)
-
-
-def pack(path, *blocks):
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        for block in blocks:
-            file.write(block)
-    return path
-
-
-def test_a_small_file_that_unpacks_to_a_long_record_is_refused_without_unpacking_it(tmp_path):
-    path = pack(tmp_path / "a.fasta.gz", b">x\n", *([b"A" * 2**20] * 64))
-    assert path.stat().st_size < 2**20
-    tracemalloc.start()
-    with pytest.raises(BadSequence, match="record 'x' has more than 1,000,000 characters: no gene"):
-        read_fasta(path)
-    assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
-    tracemalloc.stop()
-
-
-@pytest.mark.parametrize("text", [b">x\n" + b"ACGT\n" * 30, b">" + b"x" * 120, b">x\nACGT\n" + b"\n" * 120])
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_record_is_as_long_as_its_lines_together(tmp_path, text, packed, monkeypatch):
-    path = write(tmp_path / "a.fasta", text.decode(), packed)
-    monkeypatch.setattr(fasta, "RECORD", len(text))
-    assert read_fasta(path) if b"\n" in text else True
-    monkeypatch.setattr(fasta, "RECORD", 100)
-    with pytest.raises(BadSequence, match=r"record '.*' has more than 100 characters"):
-        read_fasta(path)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_file_of_many_records_has_an_end(tmp_path, packed, monkeypatch):
-    text = "".join(f">{i}\nACGT\n" for i in range(50))
-    path = write(tmp_path / "a.fasta", text, packed)
-    monkeypatch.setattr(fasta, "FILE", len(text))
-    assert len(read_fasta(path)) == 50
-    monkeypatch.setattr(fasta, "FILE", len(text) - 1)
-    with pytest.raises(BadSequence, match=f"more than {len(text) - 1} characters unpacked"):
-        read_fasta(path)
+        read_fasta(write(tmp_path / "bad.fasta", text))
 
 
 def test_kmer_counts_of_the_paper():
     assert len(kmers.kmers("A" * 3822)) == 424
-    assert len(kmers.kmers("A" * kmers.longest(512))) == 511
-    assert len(kmers.kmers("A" * (kmers.longest(512) + 1))) == 512
     with pytest.raises(ValueError, match="holds no 12-mer"):
         kmers.kmers("ACGT")
-    with pytest.raises(ValueError, match="must be positive"):
-        kmers.kmers("ACGT", 4, 0)
 
 
 def test_kmers_overlap_by_three_bases():
@@ -175,6 +71,12 @@ def test_tokenizer_survives_saving_and_knows_only_training_words(tmp_path):
         assert rows[1][1:3] == ["[UNK]", "[UNK]"]
         assert ids["attention_mask"][0] == [1] * 3 + [0] * 5
     assert "CGTCCGTACGTN" in tokenizer.get_vocab()  # an ambiguous word seen in training is a word
+
+
+def test_unknown_share_counts_words():
+    tokenizer = kmers.build_tokenizer(["ACGTACGTACGTACGTACGTA"])
+    assert kmers.unknown_share(tokenizer, "ACGTACGTACGTACGTACGTA") == 0
+    assert kmers.unknown_share(tokenizer, "ACGTACGTACGTACGTACGTN") == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -258,16 +160,3 @@ def test_split_refuses():
         splits.split(many, shares=(0.45, 0.5))
     with pytest.raises(ValueError, match="needs backbones"):
         next(simulate.simulate([], 1))
-
-
-def test_no_damage_to_a_packed_file_ends_in_anything_but_a_refusal(tmp_path):
-    good = gzip.compress(b">x class=Alpha\n" + b"ACGTTGCA" * 40 + b"\n", mtime=0)
-    refused = 0
-    for place in range(2, len(good)):
-        path = tmp_path / "damaged.fasta.gz"
-        path.write_bytes(good[:place] + bytes([good[place] ^ 0x55]) + good[place + 1 :])
-        try:
-            read_fasta(path)  # a changed date or flag harms nothing
-        except BadSequence:
-            refused += 1
-    assert refused > len(good) / 2

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from analysis.models import checkpoints, pretrained
+from analysis.models.files import MissingTensor
+from analysis.models.reading import load
 from book.lab.training import dna_classifier
 from book.lab.training.float32_attention import register_float32_attention
 
@@ -70,3 +73,37 @@ def test_attention_outside_autocast_is_the_same_attention(variant_data):
     with torch.autocast("cpu", torch.bfloat16):
         models[1](**coded)
     assert seen[0].dtype == torch.float32
+
+
+def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_data, monkeypatch):
+    monkeypatch.setenv("ANALYSIS_FOLDER_VARIANT_BERT_BASE", str(variant_folder))
+    found = checkpoints.find("variant-bert-base")
+    assert (found.source, found.licence, found.stands_in_for) == ("folder", "MIT", None)
+    assert [path.name for path in found.files()] == ["model.safetensors"]
+    assert len(load(found).layers) == 2
+    tokens = load(found).tokens
+    assert tokens.shape[0] == len(variant_data.tokenizer) == len(pretrained.tokenizer(found))
+    trained = pretrained.load(found, task="classifier")
+    control = pretrained.load(found, task="classifier", control_seed=1)
+    again = pretrained.load(found, task="classifier", control_seed=1)
+    base = pretrained.load(found)
+    torch.testing.assert_close(base.embeddings.word_embeddings.weight, tokens)
+    torch.testing.assert_close(trained.bert.embeddings.word_embeddings.weight, tokens)
+    torch.testing.assert_close(control.classifier.weight, again.classifier.weight, rtol=0, atol=0)
+    assert not torch.equal(control.classifier.weight, trained.classifier.weight)
+    layer = load(found).layers[1].plain()
+    expected = trained.bert.encoder.layer[1].attention.self.query.weight.T[:, :16]
+    torch.testing.assert_close(layer.W_Q[0], expected)
+    assert "model.safetensors" in found.provenance()["sha256"]
+
+
+def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    (tmp_path / "config.json").write_bytes((variant_folder / "config.json").read_bytes())
+    kept = {k: v for k, v in load_file(variant_folder / "model.safetensors").items() if "pooler" not in k}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    found = checkpoints.find(str(tmp_path))
+    pretrained.load(found)
+    with pytest.raises(MissingTensor, match="pooler"):
+        pretrained.load(found, task="classifier")
