@@ -1,6 +1,7 @@
 """Attention, taken apart: the derivations and metrics behind the book, on plain tensors and on models.
 
-``from analysis import load, score_terms, attend`` and so on: ``__init__.pyi`` lists the public API in groups. A name is
+``from analysis import load, score_terms, attend`` and so on: ``__init__.pyi`` lists some 70 names in groups, and the
+packages ``analysis.transformer``, ``analysis.matrices``, ``analysis.maps`` and so on list the others. A name is
 imported when it is first used, so ``import analysis`` needs neither torch, a network nor ``transformers``. To begin
 with::
 
@@ -11,6 +12,7 @@ with::
     score_terms, score_parts          a score in its parts, of a layer and of a model
     semi_bias, fold_norm              what a head prefers whatever the query is; the norm in the weights
     circuits, qk_matrix, ov_matrix    the matrices of a head
+    induction_score                   what a head does on tokens that repeat; previous_token_score is its sibling
     read_gates, row_entropy           what a map of attention is made of, and how spread it is
     census, report                    every head of a model on texts: a table, a page
     make_controls                     the same model with random weights
@@ -20,26 +22,21 @@ with::
 __version__ = "0.3.0"
 
 
-def _face() -> dict[str, str]:
-    from analysis.core.face import read_face  # no torch
-
-    return {name: place for names in read_face().values() for name, place in names.items()}
-
-
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    places = _face()
+    from analysis.core.public_names import all_names, suggest  # no torch
+
     if name == "__all__":  # for `from analysis import *`
-        return [name for name in __dir__() if name in places]
+        return [listed for listed in __dir__() if not listed.startswith("__")]
+    places = all_names()
     place = places.get(name, f"{__name__}.{name}")
     module, _, attribute = place.rpartition(".")
     try:
-        value = (name in places and getattr(import_module(module), attribute, None)) or import_module(place)
+        found = None if module == __name__ else getattr(import_module(module), attribute, None)
+        value = found or import_module(place)  # a module where its package has no such attribute
     except ModuleNotFoundError as error:
         if error.name == f"{__name__}.{name}":
-            from analysis.core.face import suggest
-
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{suggest(name, places)}") from None
         if (error.name or "").split(".")[0] == __name__:
             raise
@@ -51,8 +48,9 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the names whose libraries are installed: `help` reads every one."""
+    """List the public names whose libraries are installed: `help` reads every one."""
     from analysis.core.libraries import can_import
+    from analysis.core.public_names import listed_names
 
-    listed = {name for name, place in _face().items() if can_import(place)}
+    listed = {name for name, place in listed_names().items() if can_import(place)}
     return sorted({*listed, *(name for name in globals() if name.startswith("__"))})

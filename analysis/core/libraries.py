@@ -10,7 +10,7 @@ NEEDED = {
     "analysis.reporting.making.": ("matplotlib", "seaborn", "tqdm"),
     "analysis.reporting.head_table.": ("tqdm",),
 }
-"""What places need whose names begin so, beside what the package itself requires."""
+"""What places need whose names begin so, on top of what the package itself requires."""
 
 
 def can_import(place: str) -> bool:
@@ -19,7 +19,7 @@ def can_import(place: str) -> bool:
     >>> can_import("analysis.decomposition.terms.semi_bias")
     True
     """
-    needed = (library for start, libraries in NEEDED.items() if place.startswith(start) for library in libraries)
+    needed = (library for start, libraries in NEEDED.items() if f"{place}.".startswith(start) for library in libraries)
     return all(find_spec(library) for library in needed)
 
 

@@ -1,1 +1,3 @@
 """Texts to run models on."""
+
+from analysis.data.texts import corpus as corpus, passages as passages

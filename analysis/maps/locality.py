@@ -15,7 +15,6 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Scores
-from analysis.core.checks import check_distributions
 from analysis.core.signatures import checked
 from analysis.decomposition.terms import semi_bias
 from analysis.transformer.attention import mask_future, project, softmax
@@ -68,30 +67,6 @@ def position_scores(
     queries, keys = project(y, folded.W_Q, zero), project(y, folded.W_K, zero)
     both = einsum(queries, keys, "head query channel, head key channel -> head query key")
     return semi_bias(y, folded), both / math.sqrt(folded.channel)
-
-
-@checked
-def previous_token_share(attention: Float[Tensor, "*any position position"]) -> Float[Tensor, "*any"]:
-    """Return each head's previous-token score: its mean attention to the position before, over queries that have one.
-
-    1 for a perfect previous-token head, the head that an induction head is composed with (Elhage et al., *A
-    Mathematical Framework for Transformer Circuits*, 2021).
-
-    Raises
-    ------
-    ValueError
-        If there is only one position, or rows do not sum to 1.
-
-    Examples
-    --------
-    >>> maps = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
-    >>> previous_token_share(maps)
-    tensor(0.7500)
-    """
-    if attention.shape[-1] < 2:
-        raise ValueError("attention must have at least 2 positions: the first one has none before it")
-    check_distributions("attention", attention, "query", "key")
-    return attention.diagonal(-1, -2, -1).mean(-1)
 
 
 @checked

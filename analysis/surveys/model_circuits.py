@@ -1,11 +1,11 @@
 """The circuits of one attention layer of a model, given as every function of a whole model takes it.
 
-What belongs here: choosing the layer. What does not: the circuits (:mod:`analysis.matrices.head_circuits`).
+What belongs here: choosing the layer. What does not: the circuits (:mod:`analysis.decomposition.qk_ov`).
 """
 
 from analysis.core.attention_layer import AttentionLayer
-from analysis.matrices import head_circuits
-from analysis.matrices.head_circuits import Circuits
+from analysis.decomposition import qk_ov
+from analysis.decomposition.qk_ov import Circuits
 from analysis.models.reading import AnyModel, load
 
 
@@ -19,7 +19,7 @@ def circuits(model: AnyModel | AttentionLayer, layer: int = 0, *, distance: floa
     layer
         Layer of the model, counted from the end if negative.
     distance
-        Query position minus key position: needed with rotary positions (`analysis.matrices.head_circuits`).
+        Query position minus key position: needed with rotary positions (`analysis.decomposition.qk_ov`).
 
     Examples
     --------
@@ -27,4 +27,4 @@ def circuits(model: AnyModel | AttentionLayer, layer: int = 0, *, distance: floa
     torch.Size([8, 16])
     """
     layers = [model] if isinstance(model, AttentionLayer) else load(model).layers
-    return head_circuits.circuits(layers[layer], distance=distance)
+    return qk_ov.circuits(layers[layer], distance=distance)

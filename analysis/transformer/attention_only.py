@@ -21,7 +21,7 @@ from analysis.core.checks import check_fit, check_vocabulary
 from analysis.core.precision import without_autocast
 from analysis.core.signatures import checked
 from analysis.transformer.attention import attend, mask_future, project, softmax
-from analysis.transformer.induction_scores import copying, prefix_matching
+from analysis.transformer.induction_scores import copying, induction_score, previous_token_score
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class HeadScores:
 def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> HeadScores:
     """Return how much each head looks back one step, matches prefixes, and copies, on given sequences."""
     activations = run(model, tokens)
-    previous = [a.diagonal(-1, -2, -1).mean((0, 2)) for a in activations.attention]
-    prefix = [prefix_matching(a, tokens).mean(0) for a in activations.attention]
+    previous = [previous_token_score(a).mean(0) for a in activations.attention]
+    prefix = [induction_score(a, tokens).mean(0) for a in activations.attention]
     copies = []
     for x, a, layer in zip(activations.streams, activations.attention, model.layers, strict=True):
         logits = einsum(

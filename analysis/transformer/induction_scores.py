@@ -1,7 +1,7 @@
-r"""Does a head do induction? Which keys it should attend to, what it then predicts, and two scores of any head.
+r"""Scores of a head that tell what it does on tokens that repeat: induction, copying, attention to the previous token.
 
-What belongs here: matches of a token earlier in a sequence, and the prefix-matching and copying scores of Olsson et al.
-(2022), for heads built or trained. What does not: the head built by hand (:mod:`analysis.transformer.induction`).
+What belongs here: matches of a token earlier in a sequence, and scores of heads, built or trained, after Olsson et al.
+(2022) and Elhage et al. (2021). What does not: the head built by hand (:mod:`analysis.transformer.induction`).
 """
 
 import torch
@@ -9,7 +9,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.checks import check_vocabulary
+from analysis.core.checks import check_distributions, check_vocabulary
 from analysis.core.signatures import checked
 
 
@@ -58,12 +58,13 @@ def mean_of_successors(tokens: Int[Tensor, "*batch position"], vocab: int) -> Fl
 
 
 @checked
-def prefix_matching(
+def induction_score(
     attention: Float[Tensor, "*batch head position position"], tokens: Int[Tensor, "*sequences position"]
 ) -> Float[Tensor, "*batch head"]:
-    """Return each head's prefix-matching score: its mean attention, over queries seen before, to what came next.
+    """Return each head's induction score: its mean attention, over queries seen before, to what came next.
 
-    1 for a perfect induction head; about ``matches / keys`` for one that attends evenly. After Olsson et al. 2022.
+    The *prefix matching score* of Olsson et al. (2022). 1 for a perfect induction head; about ``matches / keys`` for
+    one that attends evenly.
 
     Raises
     ------
@@ -76,6 +77,33 @@ def prefix_matching(
         raise ValueError("tokens must repeat: prefix matching is undefined where nothing came before")
     mass = einsum(attention, matches, "... head query key, ... query key -> ... head query")
     return mass.sum(-1) / repeats.sum(-1)[..., None]
+
+
+prefix_matching = induction_score  # its name in Olsson et al.
+
+
+@checked
+def previous_token_score(attention: Float[Tensor, "*any position position"]) -> Float[Tensor, "*any"]:
+    """Return each head's previous-token score: its mean attention to the position before, over queries that have one.
+
+    1 for a perfect previous-token head, the head that an induction head is composed with (Elhage et al., *A
+    Mathematical Framework for Transformer Circuits*, 2021).
+
+    Raises
+    ------
+    ValueError
+        If there is only one position, or rows do not sum to 1.
+
+    Examples
+    --------
+    >>> maps = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    >>> previous_token_score(maps)
+    tensor(0.7500)
+    """
+    if attention.shape[-1] < 2:
+        raise ValueError("attention must have at least 2 positions: the first one has none before it")
+    check_distributions("attention", attention, "query", "key")
+    return attention.diagonal(-1, -2, -1).mean(-1)
 
 
 @checked

@@ -1,4 +1,4 @@
-"""Sphinx directives for the pages of the package: ``face``, ``packages``, and ``package-modules`` of one of these.
+"""Sphinx directives for the pages of the package: ``public-names``, ``packages``, and the ``package-modules`` of one.
 
 They read the folders of ``analysis`` and its stub, so a new module, package or name appears by itself.
 """
@@ -12,7 +12,7 @@ from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from analysis.core.face import STUB, read_face
+from analysis.core.public_names import STUB, package_names, read_groups
 from book.publish import execution
 
 LIBRARY = execution.ROOT / "analysis"
@@ -64,8 +64,13 @@ class Directive(SphinxDirective):
         return holder.children
 
 
+def links(names: dict[str, str]) -> str:
+    """Write names with links to where they are documented, given their dotted places."""
+    return ", ".join(f"{{py:obj}}`{name} <{place}>`" for name, place in names.items())
+
+
 class Packages(Directive):
-    """``packages`` lists the packages of ``analysis``, each with the first line of its docstring."""
+    """``packages`` lists the packages of ``analysis``, each with what it is about and the names that it lists."""
 
     def run(self):
         """Write a definition list whose terms lead to the packages' pages."""
@@ -73,20 +78,20 @@ class Packages(Directive):
         self.note(packages=names)
         for name in names:
             self.env.note_dependency(str(LIBRARY / name / "__init__.py"))
-        entries = [f"{{doc}}`{name} <api-{name}>`\n: {summary(name)}\n" for name in names]
+        entries = [
+            f"{{doc}}`{name} <api-{name}>`\n: {summary(name)} {links(package_names(name))}".rstrip() + "\n"
+            for name in names
+        ]
         return self.parse("\n".join(entries).splitlines())
 
 
-class Face(Directive):
-    """``face`` lists what ``from analysis import ...`` offers, in its groups, each name with a link."""
+class PublicNames(Directive):
+    """``public-names`` lists what ``from analysis import ...`` offers, in its groups, each name with a link."""
 
     def run(self):
         """Write a definition list: a group, and its names."""
         self.env.note_dependency(str(STUB))
-        entries = []
-        for title, names in read_face().items():
-            links = ", ".join(f"{{py:obj}}`{name} <{place}>`" for name, place in names.items())
-            entries.append(f"{title}\n: {links}\n")
+        entries = [f"{title}\n: {links(names)}\n" for title, names in read_groups().items()]
         return self.parse("\n".join(entries).splitlines())
 
 
@@ -187,7 +192,7 @@ def _named(field: nodes.field, *kinds: str) -> list[str]:
 
 def setup(app):
     """Register the directives."""
-    app.add_directive("face", Face)
+    app.add_directive("public-names", PublicNames)
     app.add_directive("packages", Packages)
     app.add_directive("package-modules", PackageModules)
     app.connect("env-get-outdated", outdated)

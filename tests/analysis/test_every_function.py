@@ -225,7 +225,8 @@ CALLS = {
     },
     "transformer.induction_scores.earlier_matches": {"tokens": TOKENS},
     "transformer.induction_scores.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
-    "transformer.induction_scores.prefix_matching": {"attention": MAPS, "tokens": TOKENS},
+    "transformer.induction_scores.induction_score": {"attention": MAPS, "tokens": TOKENS},
+    "transformer.induction_scores.previous_token_score": {"attention": MAPS},
     "transformer.induction_scores.copying": {
         "attention": MAPS,
         "logits": draw(HEADS, POSITIONS, VOCAB),
@@ -323,7 +324,6 @@ CALLS = {
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs(), "folded": LAYER},
     "maps.locality.causal_attention": {"scores": SCORES},
     "maps.locality.nearest_mass": {"attention": MAPS},
-    "maps.locality.previous_token_share": {"attention": MAPS},
     "maps.locality.peak_distance": {"attention": MAPS},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},

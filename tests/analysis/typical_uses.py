@@ -25,13 +25,13 @@ from analysis import (
     find_sink,
     fold_norm,
     fold_value_bias,
+    induction_score,
     layer_inputs,
     lilliefors,
     load,
     make_controls,
     ov_matrix,
-    prefix_matching,
-    previous_token_share,
+    previous_token_score,
     qk_matrix,
     read_gates,
     row_entropy,
@@ -65,8 +65,8 @@ def read(x: Tensor, tokens: Tensor) -> None:
     assert_type(effective_rank(torch.linalg.svdvals(qk_matrix(layer))), Tensor)
     read_gates(attention, causal=True).names()
     find_sink(attention).key.sum()
-    assert_type(prefix_matching(attention, tokens), Tensor)
-    assert_type(previous_token_share(attention), Tensor)
+    assert_type(induction_score(attention, tokens), Tensor)
+    assert_type(previous_token_score(attention), Tensor)
     assert_type(attention_taken_apart.row_entropy(attention), Tensor)
     lilliefors(x).sum()
 

@@ -17,7 +17,6 @@ from analysis.maps.locality import (
     position_only,
     position_scores,
     position_share,
-    previous_token_share,
 )
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
@@ -121,13 +120,3 @@ def test_scores_of_several_heads_that_are_the_same_for_every_query():
             assert not found[head, query, query + 1 :].any()
     whole = torch.stack([scores, scores.flip(-1), scores, scores], -2)  # (head, query, key)
     torch.testing.assert_close(causal_attention(whole)[:, [0, 2, 3]], found[:, [0, 2, 3]])
-
-
-def test_the_previous_token_score_is_of_queries_that_have_a_token_before_them():
-    maps = torch.eye(5).roll(1, 1).mT.expand(3, 2, 5, 5).clone()
-    maps[:, :, 0], maps[0, 1, 2] = 0.2, 0.2
-    scores = previous_token_share(maps)
-    assert scores.shape == (3, 2)
-    torch.testing.assert_close(scores[0], torch.tensor([1.0, 0.8]))
-    with pytest.raises(ValueError, match="attention must have at least 2 positions"):
-        previous_token_share(maps[..., :1, :1])

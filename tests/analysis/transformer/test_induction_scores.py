@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from analysis.transformer.induction_scores import copying, earlier_matches, mean_of_successors, prefix_matching
+from analysis.transformer.induction_scores import (
+    copying,
+    earlier_matches,
+    induction_score,
+    mean_of_successors,
+    previous_token_score,
+)
 from tests.analysis.tiny import draw
 
 TOKENS = torch.tensor([[0, 1, 0, 0, 1], [2, 2, 1, 3, 2]])
@@ -22,15 +28,15 @@ def test_matches_stand_after_the_earlier_token():
     assert two.nonzero().tolist() == [[2, 2], [3, 2], [4, 3]]
 
 
-def test_prefix_matching_is_a_mean_over_queries_seen_before():
+def test_the_induction_score_is_a_mean_over_queries_seen_before():
     attention = draw(2, 3, 5, 5).softmax(-1)
-    found = prefix_matching(attention, TOKENS)
+    found = induction_score(attention, TOKENS)
     for text, followed in enumerate(FOLLOWED):
         due = sum(attention[text, :, query, keys].sum(-1) for query, keys in followed.items()) / len(followed)
         torch.testing.assert_close(found[text], due)
-    torch.testing.assert_close(prefix_matching(attention, TOKENS[0])[0], found[0])  # one text for all maps
+    torch.testing.assert_close(induction_score(attention, TOKENS[0])[0], found[0])  # one text for all maps
     with pytest.raises(ValueError, match="tokens must repeat"):
-        prefix_matching(attention, torch.tensor([[0, 1, 0, 0, 1], [0, 1, 2, 3, 4]]))
+        induction_score(attention, torch.tensor([[0, 1, 0, 0, 1], [0, 1, 2, 3, 4]]))
 
 
 def test_copying_is_a_share_of_what_is_raised_above_the_mean():
@@ -61,3 +67,13 @@ def test_successors_are_averaged_and_a_new_token_gets_the_mean_so_far():
         [[0, 0, 1, 0], [0, 0, 1, 0], [0, 1 / 3, 2 / 3, 0], [0, 0.25, 0.5, 0.25], [0, 0.5, 0.5, 0]],
     ]
     torch.testing.assert_close(found, torch.tensor(due).double())
+
+
+def test_the_previous_token_score_is_of_queries_that_have_a_token_before_them():
+    maps = torch.eye(5).roll(1, 1).mT.expand(3, 2, 5, 5).clone()
+    maps[:, :, 0], maps[0, 1, 2] = 0.2, 0.2
+    scores = previous_token_score(maps)
+    assert scores.shape == (3, 2)
+    torch.testing.assert_close(scores[0], torch.tensor([1.0, 0.8]))
+    with pytest.raises(ValueError, match="attention must have at least 2 positions"):
+        previous_token_score(maps[..., :1, :1])
