@@ -12,6 +12,7 @@ import pytest
         ("what-it-reads", "table-filter"),
         ("which-bias", 'id="fig-score-play"'),
         ("semi-bias", 'id="fig-neighbours-emergence"'),
+        ("one-score-four-parts", "Evidence: how much each part"),
     ],
 )
 def test_the_old_address_of_a_page_leads_on_to_one_that_is_there(html, moved, holds):
