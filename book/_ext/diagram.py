@@ -1,8 +1,8 @@
 """Sphinx directive ``diagram``: a picture of a transformer, in the colours of the page; its argument lights parts.
 
 The picture is ``book/assets/transformer.svg``, whose groups are called after what they draw: ``embedding``, ``stream``,
-``norm``, ``heads``, ``mlp``, ``unembedding``. The body is the caption; without one the picture stands small beside
-the text.
+``norm``, ``heads``, ``mlp``, ``unembedding``. With parts that are lit it stands small beside the text, above the words
+of its body; without, it is a figure with its body as the caption.
 """
 
 from typing import ClassVar
@@ -34,14 +34,14 @@ class Diagram(SphinxDirective):
         svg = FILE.read_text(encoding="utf-8").replace("<svg ", f'<svg aria-label="{self.options["alt"]}" ', 1)
         for part in lit:
             svg = svg.replace(f'class="part {part}"', f'class="part {part} lit"')
-        figure = nodes.figure("", nodes.raw("", svg, format="html"), classes=["transformer"])
-        if self.content:
-            parsed, messages = self.state.inline_text(" ".join(self.content), self.lineno)
-            figure += nodes.caption("", "", *parsed, *messages)
-        else:
-            figure["classes"].append("small")
+        picture = nodes.raw("", svg, format="html")
+        parsed, messages = self.state.inline_text(" ".join(self.content), self.lineno)
+        if self.arguments:
+            words = nodes.inline("", "", *parsed)
+            return [nodes.container("", picture, words, classes=["transformer", "small"]), *messages]
+        figure = nodes.figure("", picture, nodes.caption("", "", *parsed), classes=["transformer"])
         self.add_name(figure)
-        return [figure]
+        return [figure, *messages]
 
 
 def setup(app):

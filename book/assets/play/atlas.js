@@ -53,7 +53,7 @@ Play.viewer("atlas", async root => {
   root.replaceChildren(element("div", { class: "play-bar-top" }, modelChoice.whole, sentence), sheet,
     element("div", { class: "play-two" }, element("div", {}, title, lookChoice.whole, map.whole, legend, said, line),
       element("div", {}, facts, element("p", { class: "play-effect" }, "More on gates in ", page("evidence/bert-gates.html", "their evidence"), ", on parts of scores in ",
-        page("one-score-four-parts.html", "How much each part of a score explains"), ", on entropy in ", page("entropy.html", "the story on sharp heads")))), link);
+        page("evidence/one-score-four-parts.html", "How much each part of a score explains"), ", on entropy in ", page("entropy.html", "the story on sharp heads")))), link);
   let spans = [], pick = null, heads = null;
   function build() {
     sentence.replaceChildren(...now().tokens.map((list, k) => element("option", { value: k }, list.filter(t => !/^\[|^$/.test(t)).join(" ").replaceAll(" ##", ""))));
