@@ -10,8 +10,9 @@ from book.publish import known
 ROLE = re.compile(r"\{([a-z:]+)\}`([^`]+)`")
 NAMED = re.compile(r"(.*?)\s*<([^<>]+)>$")
 FENCE = re.compile(r"^(`{3,})(?:\{([\w:-]+)\})?\s*(.*)$")
-LEFT_OUT = re.compile(r"\([\w-]+\)=$|%|:[\w-]+:")
-KINDS = {"solution-start": "Solution", "solution-end": "", "admonition": "", "raw": ""}
+LEFT_OUT = re.compile(r"\([\w-]+\)=$|%|:[\w-]+:|\+\+\+$")
+CHOICE = re.compile(r"^- \([ x]\)")  # of a bet
+KINDS = {"solution-start": "Solution", "solution-end": "", "admonition": "", "raw": "", "bet": "Your bet"}
 NUMBERED = re.compile(r"^\$\$ \(([\w-]+)\)$", re.MULTILINE)
 WITH_THE_PACKAGE = """\
 *To run this notebook* you need the package `analysis` and nothing else of the book. {cell} \
@@ -104,12 +105,12 @@ def _lines(text: str):
             fences.append((mark[1], bool(mark[2])))
             yield _heading(mark[2], mark[3]) if mark[2] else line
         elif in_code or not LEFT_OUT.match(line):
-            yield line
+            yield line if in_code else CHOICE.sub("-", line)
 
 
 def _heading(directive: str, title: str) -> str:
     kind = KINDS.get(directive, directive.rpartition(":")[2].capitalize())
-    if kind == "Solution":
+    if kind in ("Solution", "Your bet"):
         title = ""  # its argument is a label
     if directive == "viewer":
         return "**On the page you can play with this picture.**\n"
