@@ -1,7 +1,8 @@
 """What else the book makes of the ledger: a figure of the counts, a filter for the table, a copy as JSON.
 
 ``claims-figure`` draws the verdicts by document; ``claims-filter`` puts a form above the table, which works without
-it as well; when the HTML is built, ``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
+it as well; ``claims-game`` is the place where ten of its rows are asked one by one; when the HTML is built,
+``ledger.json`` and its schema ``ledger.schema.json`` are written beside it.
 """
 
 import base64
@@ -19,7 +20,8 @@ from book._ext.claims_table import Ledger
 from book.publish import execution, ledger
 from claims_kit.ledger import OPEN, ORDER
 
-SCRIPT = "claims-filter.js"
+SCRIPTS = "claims-filter.js", "claims-game.js"
+GAME = '<div class="claims-game bet" hidden></div>'
 DRAWN = "_build/.figures/fig-claims.svg"
 
 
@@ -125,6 +127,14 @@ class Filter(Ledger):
         ]
 
 
+class Game(Ledger):
+    """``claims-game``: the place of the game, which the script makes of the table on the same page."""
+
+    def run(self):
+        """Mark the place."""
+        return [nodes.raw("", GAME, format="html")]
+
+
 def choice(name: str, label: str, options: dict[str, str]) -> str:
     """Write a field that offers texts by their values.
 
@@ -136,9 +146,10 @@ def choice(name: str, label: str, options: dict[str, str]) -> str:
 
 
 def add_script(app, pagename, templatename, context, doctree):
-    """Give the script to the page that has the form."""
+    """Give the scripts to the page that has the form."""
     if doctree is not None and pagename in getattr(app.env, "claims_pages", ()):
-        app.add_js_file(SCRIPT, loading_method="defer")
+        for script in SCRIPTS:
+            app.add_js_file(script, loading_method="defer")
 
 
 def publish(app, error):
@@ -157,6 +168,7 @@ def setup(app):
     """Register directives and events."""
     app.add_directive("claims-figure", Figure)
     app.add_directive("claims-filter", Filter)
+    app.add_directive("claims-game", Game)
     app.connect("html-page-context", add_script)
     app.connect("build-finished", publish)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

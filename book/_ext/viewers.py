@@ -33,6 +33,7 @@ SCRIPTS = {
     "sink": ("sink.js",),
     "arrows": ("arrows.js",),
     "pattern": ("pattern.js",),
+    "why": ("why.js",),
 }
 MODELS = ("gpt2-mini", "neox-mini")
 RECORDS = {
@@ -43,6 +44,7 @@ RECORDS = {
     "cone": "bert-normality-directions",
     "sink": "bert-gates-sink-dial",
     "arrows": "rotary-bias-arrows",
+    "why": "why-smollm2",
 }
 DRAWN = "_build/.figures"
 
@@ -118,6 +120,7 @@ def draw(name: str, path: Path) -> dict:
         "sink": sink,
         "arrows": arrows,
         "pattern": pattern,
+        "why": why,
     }[name]()
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path.with_suffix(".svg"), format="svg", metadata={"Date": None})
@@ -217,6 +220,13 @@ def pattern() -> tuple[Figure, dict]:
         panel.set(xlabel="first number", yticks=range(4))
     axes[0].set_ylabel("second number")
     return figure, {"word": "b", "bias": True}
+
+
+def why() -> tuple[Figure, dict]:
+    """Draw where one word of a sentence looks in SmolLM2."""
+    from book.viewers import why as viewer
+
+    return viewer.draw(experiments.load(RECORDS["why"])), viewer.START
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
