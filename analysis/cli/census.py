@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -182,8 +182,11 @@ def measure(
     tokenizer, read = pretrained.tokenizer(checkpoint), reading.load(checkpoint)
     dtype = arguments.dtype and getattr(torch, arguments.dtype)
     model = pretrained.load(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
-    if arguments.control is not None:
-        model = fresh_model(model, arguments.control)
+    read = (
+        replace(read, held=(model, tokenizer))
+        if arguments.control is None
+        else reading.load(fresh_model(model, arguments.control), tokenizer=tokenizer)
+    )
     given = tokenise(tokenizer, passages, min(arguments.longest, read.room or arguments.longest))
     if processes.rank == 0 and given.lengths():
         print(given.lengths(), file=sys.stderr)
@@ -194,7 +197,6 @@ def measure(
     settings |= {"device": where.type, "processes": processes.world}
     state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
     seen = head_table.observe_heads(
-        model,
         read,
         ids,
         batch=arguments.batch,
@@ -207,7 +209,7 @@ def measure(
         seen.all_reduce(where)
     if processes.rank > 0:
         return
-    table = head_table.tabulate(seen, model, read, given)
+    table = head_table.tabulate(seen, read, given)
     provenance = {
         "models": [weights],
         "seed": arguments.control,

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,8 +156,7 @@ def census(
     NotFound, NotRunnable
         If the model is not here, or does not read text.
     ValueError
-        If a model in memory comes without its tokenizer, no text is long enough, ``batch`` is below 1, or the model's
-        attention is not full or causal (`attention_hooks.with_attention`).
+        If a model in memory comes without its tokenizer, no text is long enough, or ``batch`` is below 1.
 
     Examples
     --------
@@ -168,19 +167,18 @@ def census(
     read = load(model, tokenizer=tokenizer)
     tokenizer = read.tokenizer
     if isinstance(model, torch.nn.Module | Model):
-        model = read.module
-        pretrained.check_reads_text(model)
+        pretrained.check_reads_text(read.module)
     else:
-        model = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
+        module = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
+        read = replace(read, held=(module, tokenizer))
     if texts is None:
         texts = bundled_texts.passages()
     given = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, min(longest, read.room or longest))
-    seen = observe_heads(model, read, given.ids, batch=batch, padding=tokenizer.pad_token_id or 0)
-    return tabulate(seen, model, read, given)
+    seen = observe_heads(read, given.ids, batch=batch, padding=tokenizer.pad_token_id or 0)
+    return tabulate(seen, read, given)
 
 
 def observe_heads(
-    model: torch.nn.Module,
     read: Model,
     ids: Sequence[Tensor],
     *,
@@ -195,7 +193,7 @@ def observe_heads(
     Parameters
     ----------
     read
-        What `load` read of the model, for its number of layers and heads.
+        The model; its module runs.
     ids
         All texts, also those of other processes. Batches are formed before they are shared, so that each is the same
         whatever the number of processes.
@@ -210,7 +208,7 @@ def observe_heads(
         raise ValueError(f"batch must be at least 1, got {batch}")
     order = sorted(range(len(ids)), key=lambda text: ids[text].shape[-1])
     batches = [order[start : start + batch] for start in range(0, len(order), batch)][share[0] :: share[1]]
-    part, where = f"heads, {share[0]} of {share[1]}", input_device(model)
+    part, where = f"heads, {share[0]} of {share[1]}", input_device(read.module)
     seen = (state.load(part) if state else None) or Observations.empty(len(read.layers), read.heads)
     bar = count_steps(sum(map(len, batches)), "texts", "text", start=seen.texts, show=show)
     done, kept = 0, time.monotonic()
@@ -218,7 +216,7 @@ def observe_heads(
         done += len(texts)
         if done <= seen.texts:  # before it was interrupted
             continue
-        add_batch(seen, model, [ids[text].to(where) for text in texts], padding)
+        add_batch(seen, read, [ids[text].to(where) for text in texts], padding)
         bar.update(len(texts))
         if state and (time.monotonic() - kept > SECONDS or texts is batches[-1]):
             state.save(part, seen)
@@ -227,11 +225,11 @@ def observe_heads(
     return seen
 
 
-def tabulate(seen: Observations, model: torch.nn.Module, read: Model, given: Tokenised) -> HeadTable:
+def tabulate(seen: Observations, read: Model, given: Tokenised) -> HeadTable:
     """Return what was seen on all texts as a table; a causal model reads random tokens twice for two columns more."""
     if read.causal:
-        repeats = draw_repeats(given.first, model.config.vocab_size, given.longest)
-        seen.repeats[:] = read_repeats(model, repeats.to(input_device(model)), seen.repeats.shape[:2])
+        repeats = draw_repeats(given.first, read.config.vocab_size, given.longest)
+        seen.repeats[:] = read_repeats(read, repeats.to(input_device(read.module)), seen.repeats.shape[:2])
     left_out = ("sharpness",) if read.causal else ("sharpness", *OF_REPEATS)
     columns = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]}
     columns |= {name: of for name, of in measure_heads(seen).items() if name not in left_out}

@@ -1,12 +1,12 @@
 """What the heads and the rows of a model do on texts, added up while it runs, one text at a time; no map is kept.
 
-Whatever model runs through the library's registry of attention functions. What belongs here: the numbers of one network
+Whatever model is read (`analysis.surveys.layer_runs.visit_layers`). What belongs here: the numbers of one network
 on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`), what it is compared with
 (:mod:`analysis.reporting.controls`).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -20,11 +20,12 @@ from analysis.maps.attribution import attribute_divergence
 from analysis.maps.entropy import row_entropy
 from analysis.maps.sinks import find_sink
 from analysis.matrices.rank import effective_rank
-from analysis.models import attention_hooks
+from analysis.models.reading import AnyModel
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.normality import critical_value, lilliefors
-from analysis.transformer.attention import mask_future
+from analysis.surveys.layer_runs import LayerOnText, visit_layers
+from analysis.transformer.attention import visible_keys
 
 PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
@@ -39,9 +40,9 @@ REPEATS, PERIOD = 4, 50
 """How many sequences of random tokens are read twice, and how many tokens each has at most."""
 
 Maps = Float[Tensor, "head query key"]
-SplitBiases = Callable[[int, int, float], tuple[Tensor, Tensor]]
-"""From a layer, a number of positions and the scale that is still to come, to ``b_Q`` and ``b_K`` as they stand in
-queries and keys, ``(head, position or 1, channel)``. An OPT and a Whisper have scaled their queries before."""
+SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
+"""From a layer and a number of positions to ``b_Q`` and ``b_K`` as they stand in queries and keys,
+``(head, position or 1, channel)``."""
 
 
 @dataclass
@@ -100,24 +101,24 @@ class Observations:
             return sums / sums.sum(-1, keepdims=True)
 
 
-def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: bool) -> Float[Tensor, "head number"]:
+def describe_map(
+    maps: Maps, value_norms: Float[Tensor, "head key"], visible: Int[Tensor, " query"]
+) -> Float[Tensor, "head number"]:
     """Return the numbers of :data:`OF_HEADS` for every map.
 
     In this order: the mean entropy of a row as a share of the logarithm of the keys that it sees; the mean weight on
     the key that gets most; that key's share of the weights times the lengths of the values; the mean weights on the
-    position before, the position after, and the query's own.
+    position before, the position after, and the query's own. ``visible`` says how many keys each query sees.
 
     Examples
     --------
     >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]),
-    ...              causal=False).tolist()
+    ...              torch.tensor([2, 2])).tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
-    n = maps.shape[-1]
-    visible = torch.arange(1, n + 1, dtype=maps.dtype, device=maps.device) if causal else torch.full_like(maps[0, 0], n)
     several = visible > 1
     among_keys = maps / maps.sum(-1, keepdim=True)  # beside a learned sink, rows sum to less than 1
-    entropy = (row_entropy(among_keys)[:, several] / visible[several].log()).mean(-1)
+    entropy = (row_entropy(among_keys)[:, several] / visible[several].to(maps).log()).mean(-1)
     sink = find_sink(maps)
     carried = maps.mean(-2) * value_norms
     total = carried.sum(-1)
@@ -145,52 +146,31 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
-class _Observer:
-    """The attention of some texts: adds up what their maps show, and gives the model its output."""
+def add_layer(sums: Observations, seen: LayerOnText, origins: Mapping[str, SplitBiases]) -> None:
+    """Add up what one text's maps in one layer show."""
+    maps, mask, n = seen.attention, seen.layer.mask, len(seen.x)
+    maps = maps if seen.layer.sinks is None else maps / maps.sum(-1, keepdim=True)  # among the keys of the text
+    visible = visible_keys(mask, n, maps.device)
+    lengths = seen.values.norm(dim=-1)
+    sums.heads[seen.number] += describe_map(seen.attention, lengths, visible.sum(-1)).cpu().numpy()
+    sums.gates[seen.number] += gates.read_gates(maps, causal=mask.causal).scores.cpu().numpy()
+    for name, split in origins.items():
+        own = getattr(sums, name)
+        own[seen.number] += _attribute(*seen.queries_and_keys(), split(seen.number, n), seen.layer.scale, visible)
 
-    def __init__(self, sums: Observations, biases: SplitBiases | None, means: SplitBiases | None):
-        self.sums, self.origins = sums, {"parts": biases, "mean_parts": means}
 
-    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
-        output = torch.zeros_like(value)
-        for text, n in enumerate(lengths or [query.shape[-2]] * len(query)):  # each without its padding
-            own = (rows[text, :, :n] for rows in (query, key, value))
-            added = 0 if bias is None else bias[text % len(bias), :, :n, :n].float()
-            output[text, :, :n] = self.attend(layer, *own, scale=scale, causal=causal, bias=added)
-        return output
-
-    def attend(self, layer, query, key, value, *, scale, causal, bias) -> Tensor:
-        """Add up what one text's maps in one layer show, and return what its heads make of the values."""
-        n = query.shape[-2]
-        visible = torch.ones(n, n, dtype=torch.bool, device=query.device)
-        visible = visible.tril() if causal else visible
-        scores = query.float() @ key.float().mT * scale + bias
-        maps = scores.masked_fill(~visible, -math.inf).softmax(-1)
-        self.sums.heads[layer] += describe_map(maps, value.float().norm(dim=-1), causal=causal).cpu().numpy()
-        self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
-        for name, split in self.origins.items():
-            if split is not None:
-                sums = getattr(self.sums, name)
-                sums[layer] += self.attribute(query, key, split(layer, n, scale), scale, visible)
-        return maps.to(value.dtype) @ value
-
-    def attribute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        biases: tuple[Tensor, Tensor],
-        scale: float,
-        visible: Bool[Tensor, "query key"],
-    ) -> np.ndarray:
-        """Add up over rows what each part adds to the divergence from uniform attention."""
-        query, key, b_Q, b_K = (rows.double() for rows in (query, key, *biases))
-        parts = multiply_out(query - b_Q, b_Q, key - b_K, b_K, scale=scale).stack(*PARTS)
-        return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
+def _attribute(
+    query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float, visible: Bool[Tensor, "query key"]
+) -> np.ndarray:
+    """Add up over rows what each part adds to the divergence from uniform attention."""
+    query, key, b_Q, b_K = (rows.double() for rows in (query, key, *biases))
+    parts = multiply_out(query - b_Q, b_Q, key - b_K, b_K, scale=scale).stack(*PARTS)
+    return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
 
 
 def add_text(
     sums: Observations,
-    model: torch.nn.Module,
+    model: AnyModel,
     ids: Tensor,
     biases: SplitBiases | None = None,
     means: SplitBiases | None = None,
@@ -202,7 +182,7 @@ def add_text(
     sums
         Number of layers and of heads.
     model
-        In evaluation mode.
+        A model as `load` takes it.
     ids
         ``(1, position)``, at least ``gates.SHORTEST`` tokens.
     biases
@@ -213,17 +193,17 @@ def add_text(
     Raises
     ------
     ValueError
-        If the text is too short, or the model's attention is not full or causal (`attention_hooks.with_attention`).
+        If the text is too short.
     """
     if ids.shape[-1] < gates.SHORTEST:
         raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases, means), biases=True):
-        states = model(ids, output_hidden_states=True).hidden_states
-    sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
+    origins = {name: split for name, split in (("parts", biases), ("mean_parts", means)) if split is not None}
+    output = visit_layers(model, ids, lambda seen: add_layer(sums, seen, origins), output_hidden_states=True)
+    sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in output.hidden_states])
     sums.texts += 1
 
 
-def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor], padding: int = 0) -> None:
+def add_batch(sums: Observations, model: AnyModel, texts: Sequence[Tensor], padding: int = 0) -> None:
     """Run a model on several texts at once and add what their maps show; of the rows nothing is added.
 
     Shorter texts are padded on the right, which nothing in them can see: in an encoder the mask hides it, in a causal
@@ -243,8 +223,7 @@ def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor
     ids = torch.cat([torch.nn.functional.pad(ids, (0, longest - ids.shape[-1]), value=padding) for ids in texts])
     real = torch.arange(longest) < lengths[:, None]
     mask = {} if real.all() else {"attention_mask": real.long().to(ids.device)}
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, None, None), biases=True):
-        model(ids, **mask)
+    visit_layers(model, ids, lambda seen: add_layer(sums, seen, {}), lengths=lengths.tolist(), **mask)
     sums.texts += len(texts)
 
 
@@ -272,7 +251,7 @@ def draw_repeats(first: int | None, vocabulary: int, longest: int, count: int = 
     return torch.cat([begin, drawn, drawn], 1)
 
 
-def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
+def read_repeats(model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
     """Return induction, duplicate-token and previous-token scores of every head of a causal model.
 
     ``(layer, head, 3)``. On random tokens that are read twice, the mean attention of the second reading to the token
@@ -291,17 +270,14 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
     """
     scores, period = np.zeros((*shape, len(OF_REPEATS))), (ids.shape[-1]) // 2
 
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        maps = mask_future(query.float() @ key.float().mT * scale).softmax(-1)
-        again = maps[..., -period:, :]
+    def add(seen: LayerOnText) -> None:
+        again = seen.attention[..., -period:, :]
         start = again.shape[-1] - 2 * period
         offsets = (start + 1, start, start + period - 1)  # of the first query's key
-        lines = [again.diagonal(offset, -2, -1).mean((0, -1)) for offset in offsets]
-        scores[layer] = torch.stack(lines, -1).cpu().numpy()
-        return maps.to(value.dtype) @ value
+        lines = [again.diagonal(offset, -2, -1).mean(-1) for offset in offsets]
+        scores[seen.number] += torch.stack(lines, -1).cpu().numpy() / len(ids)
 
-    with torch.no_grad(), attention_hooks.with_attention(model, attend):
-        model(ids)
+    visit_layers(model, ids, add)
     return scores
 
 

@@ -42,6 +42,18 @@ def test_a_name_is_enough_and_a_causal_model_is_scored_for_induction():
     assert table.columns["next"].max() == 0
 
 
+@pytest.mark.parametrize("kind", ["mistral", "gemma2", "gpt_oss", "bloom", "falcon"])
+def test_windows_caps_sinks_and_own_attention_code_are_measured(kind):
+    """The library's registry of attention functions hands out none of these, or not all of it."""
+    model, words = tiny_model(kind, vocab_size=2048).float(), pretrained.tokenizer(find("gpt2-mini"))
+    table = census(model, TEXTS[:1], tokenizer=words)
+    ids = words(TEXTS[:1], return_tensors="pt").input_ids
+    maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0]
+    np.testing.assert_allclose(table.columns["sink"], maps.mean(-2).amax(-1), atol=1e-5)
+    np.testing.assert_allclose(table.columns["previous"], maps.diagonal(-1, -2, -1).mean(-1), atol=1e-5)
+    assert 0 < table.columns["entropy"].min() < table.columns["entropy"].max() <= 1
+
+
 def test_one_string_is_one_text():
     alone, in_a_list = census("gpt2-mini", TEXTS[0]), census("gpt2-mini", TEXTS[:1])
     assert alone.texts == 1
@@ -93,18 +105,18 @@ def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
 
 def prepare():
     model, words = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
-    return model, load(model), tokenise(words, LONGER, 64).ids
+    return load(model), tokenise(words, LONGER, 64).ids
 
 
 def test_an_interrupted_census_goes_on_where_it_was(tmp_path):
     """Of the two shortest texts twice as much was kept as there is, so that it shows in the whole."""
-    model, read, ids = prepare()
-    whole = head_table.observe_heads(model, read, ids, batch=2)
-    first = head_table.observe_heads(model, read, sorted(ids, key=lambda of: of.shape[-1])[:2], batch=2)
+    read, ids = prepare()
+    whole = head_table.observe_heads(read, ids, batch=2)
+    first = head_table.observe_heads(read, sorted(ids, key=lambda of: of.shape[-1])[:2], batch=2)
     state, once = State(tmp_path, "a" * 64), first.heads.copy()
     first.heads *= 2
     state.save("heads, 0 of 1", first)
-    resumed = head_table.observe_heads(model, read, ids, batch=2, state=state)
+    resumed = head_table.observe_heads(read, ids, batch=2, state=state)
     assert resumed.texts == 5
     np.testing.assert_allclose(resumed.heads, whole.heads + once, rtol=1e-12)
     other = State(tmp_path, "b" * 64)
@@ -114,9 +126,9 @@ def test_an_interrupted_census_goes_on_where_it_was(tmp_path):
 
 
 def test_shares_add_up_to_the_whole_and_batches_do_not_depend_on_them():
-    model, read, ids = prepare()
-    whole = head_table.observe_heads(model, read, ids, batch=2)
-    shares = [head_table.observe_heads(model, read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
+    read, ids = prepare()
+    whole = head_table.observe_heads(read, ids, batch=2)
+    shares = [head_table.observe_heads(read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
     assert [share.texts for share in shares] == [3, 2]
     np.testing.assert_allclose(shares[0].gates + shares[1].gates, whole.gates, atol=1e-12)
 
