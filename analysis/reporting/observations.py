@@ -6,7 +6,7 @@ on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from analysis.core.checks import all_finite
 from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
-from analysis.maps.entropy import row_entropy
 from analysis.maps.sinks import find_sink
 from analysis.matrices.rank import effective_rank
 from analysis.models.reading import AnyModel
@@ -43,6 +43,36 @@ Maps = Float[Tensor, "head query key"]
 SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
 """From a layer and a number of positions to ``b_Q`` and ``b_K`` as they stand in queries and keys,
 ``(head, position or 1, channel)``."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is measured of a model's maps.
+
+    Attributes
+    ----------
+    gates
+        Whether gates are read, which takes far longer than all else.
+    heads
+        Which heads, as ``(layer, head)``; default: all.
+    queries
+        Whose rows count, from the first to before the last; default: all. Gates are read in whole maps only.
+    """
+
+    gates: bool = True
+    heads: tuple[tuple[int, int], ...] | None = None
+    queries: tuple[int, int | None] = (0, None)
+
+    def of_layer(self, number: int) -> list[int] | slice:
+        """Return which heads of a layer are chosen."""
+        return slice(None) if self.heads is None else [head for layer, head in self.heads if layer == number]
+
+    def layers(self) -> set[int] | None:
+        """Return the layers that a chosen head is in; ``None``: all."""
+        return None if self.heads is None else {layer for layer, _ in self.heads}
+
+
+ALL = Choice()
 
 
 @dataclass
@@ -102,13 +132,14 @@ class Observations:
 
 
 def describe_map(
-    maps: Maps, value_norms: Float[Tensor, "head key"], visible: Int[Tensor, " query"]
+    maps: Maps, value_norms: Float[Tensor, "head key"], visible: Int[Tensor, " query"], first: int = 0
 ) -> Float[Tensor, "head number"]:
     """Return the numbers of :data:`OF_HEADS` for every map.
 
     In this order: the mean entropy of a row as a share of the logarithm of the keys that it sees; the mean weight on
     the key that gets most; that key's share of the weights times the lengths of the values; the mean weights on the
-    position before, the position after, and the query's own. ``visible`` says how many keys each query sees.
+    position before, the position after, and the query's own. ``visible`` says how many keys each query
+    sees, and ``first`` which position the first query has.
 
     Examples
     --------
@@ -116,14 +147,17 @@ def describe_map(
     ...              torch.tensor([2, 2])).tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
-    several = visible > 1
-    among_keys = maps / maps.sum(-1, keepdim=True)  # beside a learned sink, rows sum to less than 1
-    entropy = (row_entropy(among_keys)[:, several] / visible[several].to(maps).log()).mean(-1)
+    several, sums = visible > 1, maps.sum(-1)  # beside a learned sink, rows sum to less than 1
+    if not all_finite(sums):
+        raise ValueError("attention holds nan: is what the layer reads finite?")
+    logs = (maps * maps.clamp_min(torch.finfo(maps.dtype).tiny).log()).sum(-1)
+    entropy = (sums.log() - logs / sums)[:, several]  # of the weights as shares of their sum
+    entropy = (entropy / visible[several].to(maps).log()).mean(-1)
     sink = find_sink(maps)
     carried = maps.mean(-2) * value_norms
     total = carried.sum(-1)
     moved = carried.gather(-1, sink.key[:, None])[:, 0] / torch.where(total > 0, total, 1)
-    lines = [maps.diagonal(offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
+    lines = [maps.diagonal(first + offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
     return torch.stack([entropy, sink.weight, moved, *lines], -1)
 
 
@@ -146,14 +180,16 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
-def add_layer(sums: Observations, seen: LayerOnText, origins: Mapping[str, SplitBiases]) -> None:
+def add_layer(sums: Observations, seen: LayerOnText, origins: Mapping[str, SplitBiases], choice: Choice = ALL) -> None:
     """Add up what one text's maps in one layer show."""
-    maps, mask, n = seen.attention, seen.layer.mask, len(seen.x)
-    maps = maps if seen.layer.sinks is None else maps / maps.sum(-1, keepdim=True)  # among the keys of the text
-    visible = visible_keys(mask, n, maps.device)
-    lengths = seen.values.norm(dim=-1)
-    sums.heads[seen.number] += describe_map(seen.attention, lengths, visible.sum(-1)).cpu().numpy()
-    sums.gates[seen.number] += gates.read_gates(maps, causal=mask.causal).scores.cpu().numpy()
+    heads, mask, n = choice.of_layer(seen.number), seen.layer.mask, len(seen.x)
+    first, last, _ = slice(*choice.queries).indices(n)
+    rows, visible = slice(first, last), visible_keys(mask, n, seen.x.device)
+    maps, lengths = seen.attention[heads, rows], seen.values.norm(dim=-1)[heads]
+    sums.heads[seen.number, heads] += describe_map(maps, lengths, visible[rows].sum(-1), first).cpu().numpy()
+    if choice.gates:
+        maps = maps if seen.layer.sinks is None else maps / maps.sum(-1, keepdim=True)  # among the keys of the text
+        sums.gates[seen.number, heads] += gates.read_gates(maps, causal=mask.causal).scores.cpu().numpy()
     for name, split in origins.items():
         own = getattr(sums, name)
         own[seen.number] += _attribute(*seen.queries_and_keys(), split(seen.number, n), seen.layer.scale, visible)
@@ -203,7 +239,9 @@ def add_text(
     sums.texts += 1
 
 
-def add_batch(sums: Observations, model: AnyModel, texts: Sequence[Tensor], padding: int = 0) -> None:
+def add_batch(
+    sums: Observations, model: AnyModel, texts: Sequence[Tensor], padding: int = 0, choice: Choice = ALL
+) -> None:
     """Run a model on several texts at once and add what their maps show; of the rows nothing is added.
 
     Shorter texts are padded on the right, which nothing in them can see: in an encoder the mask hides it, in a causal
@@ -217,13 +255,16 @@ def add_batch(sums: Observations, model: AnyModel, texts: Sequence[Tensor], padd
         Ids, ``(1, position)`` each, of at least ``gates.SHORTEST`` tokens.
     padding
         The token that stands for no token.
+    choice
+        What is measured.
     """
     lengths = torch.tensor([ids.shape[-1] for ids in texts])
     longest = int(lengths.max())
     ids = torch.cat([torch.nn.functional.pad(ids, (0, longest - ids.shape[-1]), value=padding) for ids in texts])
     real = torch.arange(longest) < lengths[:, None]
     mask = {} if real.all() else {"attention_mask": real.long().to(ids.device)}
-    visit_layers(model, ids, lambda seen: add_layer(sums, seen, {}), lengths=lengths.tolist(), **mask)
+    add = lambda seen: add_layer(sums, seen, {}, choice)  # noqa: E731
+    visit_layers(model, ids, add, lengths=lengths.tolist(), only=choice.layers(), **mask)
     sums.texts += len(texts)
 
 
@@ -251,7 +292,9 @@ def draw_repeats(first: int | None, vocabulary: int, longest: int, count: int = 
     return torch.cat([begin, drawn, drawn], 1)
 
 
-def read_repeats(model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
+def read_repeats(
+    model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, int], only: Container[int] | None = None
+) -> np.ndarray:
     """Return induction, duplicate-token and previous-token scores of every head of a causal model.
 
     ``(layer, head, 3)``. On random tokens that are read twice, the mean attention of the second reading to the token
@@ -267,6 +310,8 @@ def read_repeats(model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, in
         As :func:`draw_repeats` makes them.
     shape
         Layers and heads.
+    only
+        The layers to read; default: all.
     """
     scores, period = np.zeros((*shape, len(OF_REPEATS))), (ids.shape[-1]) // 2
 
@@ -277,7 +322,7 @@ def read_repeats(model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, in
         lines = [again.diagonal(offset, -2, -1).mean(-1) for offset in offsets]
         scores[seen.number] += torch.stack(lines, -1).cpu().numpy() / len(ids)
 
-    visit_layers(model, ids, add)
+    visit_layers(model, ids, add, only=only)
     return scores
 
 

@@ -5,8 +5,9 @@ What belongs here: running a model of transformers and looking at its layers. Wh
 """
 
 import functools
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,9 +20,12 @@ from torch.overrides import TorchFunctionMode
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import places, read_inputs, real_rows
+from analysis.models.memory import available_memory, check_memory
 from analysis.models.reading import AnyModel, Model, load
 from analysis.transformer.attention import arrange, compute_scores, project, weigh
 
+MAPS = 3
+"""How many tensors as large as all maps of a layer live at once: scores, the same where keys are hidden, weights."""
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -171,6 +175,7 @@ def visit_layers(
     visit: Callable[[LayerOnText], None],
     *,
     lengths: Sequence[int] | None = None,
+    only: Container[int] | None = None,
     **options: Any,
 ) -> Any:
     """Run a model and show each layer on each text to ``visit``; return what the model returns.
@@ -186,6 +191,8 @@ def visit_layers(
         Ids, ``(batch, position)``, from each text's first token on; or arguments of the model by name.
     lengths
         How many tokens of each text are real, padding on the right; default: all.
+    only
+        The layers to show; default: all.
     options
         Further arguments of the model.
 
@@ -193,6 +200,8 @@ def visit_layers(
     ------
     ValueError
         If the model is in training mode, or a layer did not run.
+    MemoryError
+        If the maps of a layer do not fit.
 
     Examples
     --------
@@ -209,10 +218,14 @@ def visit_layers(
     layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
+    if isinstance(inputs, Tensor) and not inputs.is_floating_point():
+        check_maps(given, *inputs.shape)
     turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
 
     def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
         number = turns[path].pop(0)
+        if only is not None and number not in only:
+            return
         layer = _computable(layers[number])
         rows = args[0].to(layer.W_Q.dtype)
         layer = layer.to(rows.device)
@@ -228,6 +241,23 @@ def visit_layers(
     if left := sorted(number for numbers in turns.values() for number in numbers):
         raise ValueError(f"layer {left[0]} of {type(module).__name__} did not run on these inputs")
     return output
+
+
+def check_maps(read: Model, texts: int, positions: int) -> None:
+    """Refuse texts of whose maps one layer's do not fit: those of the model itself, and of one text ours beside them.
+
+    Raises
+    ------
+    MemoryError
+        Saying how many tokens would.
+    """
+    where = next((each.device for each in read.module.parameters() if not each.is_meta), "cpu")
+    each = MAPS * (texts + 1) * read.heads * 4  # bytes, for every pair of positions
+    try:
+        check_memory(each * positions**2, f"one layer's {read.heads} maps of {texts} x {positions:,} tokens", where)
+    except MemoryError as error:
+        fits = math.isqrt(int(0.9 * (available_memory(where) or 0)) // each)
+        raise MemoryError(f"{error}: read at most {fits:,} tokens (longest), or fewer texts at once (batch)") from None
 
 
 def layer_inputs(
