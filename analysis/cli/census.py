@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -36,6 +36,20 @@ def add_arguments(parser):
     parser.add_argument("--texts", type=Path, metavar="FILE", help="a text file or a folder; default: bundled passages")
     parser.add_argument("--count", type=int, help="read only so many texts")
     parser.add_argument("--longest", type=int, metavar="TOKENS", default=128, help="of a text (default: 128)")
+    parser.add_argument(
+        "--measures",
+        type=lambda text: text.split(","),
+        help="columns, with a comma between two; default: all but gates, whose shares take far longer than all else",
+    )
+    parser.add_argument(
+        "--heads", type=read_heads, metavar="LAYER.HEAD,...", help="only these, such as 0.4,1.7 (default: all)"
+    )
+    parser.add_argument(
+        "--queries",
+        type=read_queries,
+        metavar="FIRST:LAST",
+        help="only these rows of a map, the last left out; --queries=-1: for the last token's (default: all)",
+    )
     parser.add_argument("--batch", type=int, metavar="TEXTS", default=8, help="read at once (default: 8)")
     parser.add_argument("--dtype", choices=DTYPES, help="default: bfloat16 where the files are, else float32")
     parser.add_argument(
@@ -44,6 +58,27 @@ def add_arguments(parser):
     parser.add_argument("--control", type=int, metavar="SEED", help="random weights instead of trained ones")
     parser.add_argument("--name", help="of the table; default: census-MODEL, of a control census-MODEL-control-SEED")
     parser.add_argument("--folder", type=Path, help="where to write (default: runs/NAME)")
+
+
+def read_heads(text: str) -> list[tuple[int, int]]:
+    """Read which heads are meant.
+
+    >>> read_heads("0.4,11.7")
+    [(0, 4), (11, 7)]
+    """
+    return [(int(layer), int(head)) for layer, _, head in (each.partition(".") for each in text.split(","))]
+
+
+def read_queries(text: str) -> slice:
+    """Read which queries are meant.
+
+    >>> read_queries("8:64"), read_queries("-1:")
+    (slice(8, 64, None), slice(-1, None, None))
+    """
+    first, colon, last = text.partition(":")
+    if not colon:
+        raise ValueError(text)
+    return slice(int(first) if first else None, int(last) if last else None)
 
 
 @dataclass(frozen=True)
@@ -180,23 +215,28 @@ def measure(
 
     began = time.monotonic()
     tokenizer, read = pretrained.tokenizer(checkpoint), reading.load(checkpoint)
+    measures = arguments.measures or head_table.QUICK
+    choice = head_table.choose(read, measures, arguments.heads, arguments.queries)
     dtype = arguments.dtype and getattr(torch, arguments.dtype)
     model = pretrained.load(checkpoint, device=where, dtype=dtype, device_map=arguments.device_map)
-    if arguments.control is not None:
-        model = fresh_model(model, arguments.control)
+    read = (
+        replace(read, held=(model, tokenizer))
+        if arguments.control is None
+        else reading.load(fresh_model(model, arguments.control), tokenizer=tokenizer)
+    )
     given = tokenise(tokenizer, passages, min(arguments.longest, read.room or arguments.longest))
     if processes.rank == 0 and given.lengths():
         print(given.lengths(), file=sys.stderr)
     ids = given.ids
     weights = weights_measured(checkpoint, arguments.control)
     settings = {key: getattr(arguments, key) for key in ("batch", "dtype", "device_map", "control")}
-    settings |= {"first": given.first}
+    settings |= {"first": given.first, "choice": asdict(choice)}
     settings |= {"device": where.type, "processes": processes.world}
     state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
     seen = head_table.observe_heads(
-        model,
         read,
         ids,
+        choice,
         batch=arguments.batch,
         padding=tokenizer.pad_token_id or 0,
         share=(processes.rank, processes.world),
@@ -207,7 +247,7 @@ def measure(
         seen.all_reduce(where)
     if processes.rank > 0:
         return
-    table = head_table.tabulate(seen, model, read, given)
+    table = head_table.tabulate(seen, read, given, choice, measures)
     provenance = {
         "models": [weights],
         "seed": arguments.control,

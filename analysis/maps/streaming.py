@@ -1,7 +1,8 @@
 r"""Statistics of attention maps gathered while a model runs, map by map, without keeping the maps.
 
-``MapStatistics.attend`` is an attention layer that counts as it goes; its sums are whole numbers (fixed point), so that
-they come out the same to the last bit in whatever order, and on however many processes, the texts are read.
+``MapStatistics.attend`` is an attention layer that counts as it goes, and ``add`` counts maps that are there. The sums
+are whole numbers (fixed point), so that they come out the same to the last bit in whatever order, and on however many
+processes, the texts are read.
 What belongs here: sums over maps. What does not: making one map (:mod:`analysis.maps.tiles`), the sums themselves
 (:mod:`analysis.statistics.exact_sums`), running models (:mod:`analysis.models.attention_hooks`), reading gates
 (:mod:`analysis.maps.gates`).
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.checks import all_finite, check_tensor
+from analysis.core.checks import all_finite, check_real, check_tensor
 from analysis.maps.tiles import Tiles
 from analysis.statistics.exact_sums import UNIT, Sums, add, fixed, refuse_overflow
 
@@ -113,12 +114,7 @@ class MapStatistics(Sums):
         if torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value)):
             raise ValueError("attend counts in place and gives no gradient: run the model under torch.no_grad()")
         _, heads, n, _ = query.shape
-        layers, own_heads, _ = self.state["entropy"].shape
-        if n > self.positions or heads != own_heads or not 0 <= layer < layers:
-            raise ValueError(
-                f"layer, heads and positions must fit what was announced: below {layers}, exactly "
-                f"{own_heads}, at most {self.positions}; got {layer}, {heads} and {n}"
-            )
+        self._check_fit(layer, heads, n)
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
@@ -137,6 +133,40 @@ class MapStatistics(Sums):
         for length, count, numbers in sums:  # only now: a batch is counted as a whole or not at all
             self._count(layer, length, count, numbers)
         return output.to(dtype)
+
+    def add(self, layer: int, attention: Float[Tensor, "head query key"]) -> None:
+        """Count the maps of one layer on one text, however they were made; rows may sum to less than 1 beside sinks.
+
+        Raises
+        ------
+        OverflowError, TypeError, ValueError
+            As `attend`.
+
+        Examples
+        --------
+        >>> statistics = MapStatistics(layers=1, heads=1, positions=4)
+        >>> statistics.add(0, torch.eye(4)[None])
+        >>> statistics.diagonal_profile()[0, 0].tolist()
+        [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+        """
+        check_real("attention", attention, "head", "query", "key")
+        n = attention.shape[-1]
+        if attention.ndim != 3 or attention.shape[-2] != n:
+            raise ValueError(
+                f"attention must be (head, query, key), as many queries as keys, got {tuple(attention.shape)}"
+            )
+        self._check_fit(layer, attention.shape[0], n)
+        lines = torch.stack([attention.diagonal(offset, -2, -1).sum(-1) for offset in range(1 - n, n)], -1)
+        parts = torch.special.entr(attention).sum(-1), attention.sum(-1), attention.sum(-2), lines
+        self._count(layer, n, 1, [fixed(part) for part in parts])
+
+    def _check_fit(self, layer: int, heads: int, n: int) -> None:
+        layers, own_heads, _ = self.state["entropy"].shape
+        if n > self.positions or heads != own_heads or not 0 <= layer < layers:
+            raise ValueError(
+                f"layer, heads and positions must fit what was announced: below {layers}, exactly "
+                f"{own_heads}, at most {self.positions}; got {layer}, {heads} and {n}"
+            )
 
     def _count(self, layer: int, n: int, count: int, numbers: Sequence[Tensor]) -> None:
         self.state["lengths"][layer, n] += count

@@ -3,7 +3,8 @@
 The library's registry of attention functions does the work, so the model's code is untouched and its output is the
 same. What to do with queries, keys and values is the caller's: ``streaming.MapStatistics.attend`` counts,
 ``streaming.visit_maps`` shows maps. Attention that is more than full or causal with padding on the right (sliding
-windows, packed sequences, position biases, sinks) is refused and never run as something else.
+windows, packed sequences, position biases, sinks) is refused and never run as something else. What only looks at maps
+needs none of this, and reads every family (:func:`analysis.surveys.layer_runs.visit_layers`).
 """
 
 import ctypes
@@ -15,18 +16,14 @@ from torch import Tensor
 
 NAME = "analysis-capture"
 Attend = Callable[..., Tensor]
-ADDITIONS = ("softcap", "s_aux")
+ADDITIONS = ("softcap", "s_aux", "position_bias")
 """What a model may hand to its attention that would change the scores; none of it is computed here."""
 _active: list[Attend] = []
 
 
 @contextmanager
 def with_attention(
-    model: torch.nn.Module,
-    attend: Attend | None = None,
-    hidden: Callable[[int, Tensor], None] | None = None,
-    *,
-    biases: bool = False,
+    model: torch.nn.Module, attend: Attend | None = None, hidden: Callable[[int, Tensor], None] | None = None
 ) -> Iterator[torch.nn.Module]:
     """Let a model run with ``attend`` as its attention, and show what each layer wrote to ``hidden``.
 
@@ -40,10 +37,6 @@ def with_attention(
         padded. Without it the model keeps its own attention.
     hidden
         Called as ``hidden(layer, states)`` after each layer, with ``states`` of shape ``(batch, position, model)``.
-
-    biases
-        Whether ``attend`` takes ``bias=...``, ``(1, head, query, key)`` or ``None``: what the distance of query and key
-        adds to the scores of a T5. Otherwise such a model is refused.
 
     Raises
     ------
@@ -69,7 +62,7 @@ def with_attention(
                     f"{type(model).__name__} computes attention by itself, not through the library's "
                     "registry of attention functions: it cannot be captured"
                 )
-            _active.append(attend if biases else _without_bias(attend))
+            _active.append(attend)
             stack.callback(_active.pop)
         if hidden is not None:
             for index, layer in enumerate(layers(model)):
@@ -78,17 +71,6 @@ def with_attention(
                 )
                 stack.callback(handle.remove)
         yield model
-
-
-def _without_bias(attend: Attend) -> Attend:
-    """Let an attention that knows of no bias refuse one."""
-
-    def refuse(*of, bias: Tensor | None = None, **options) -> Tensor:
-        if bias is not None:
-            raise ValueError("the model changes its scores by position_bias: not computed here")
-        return attend(*of, **options)
-
-    return refuse
 
 
 def layers(model: torch.nn.Module) -> torch.nn.ModuleList:
@@ -145,7 +127,7 @@ def _attention(module, query, key, value, attention_mask, scaling=None, **option
         causal = getattr(module, "is_causal", True) if causal is None else causal  # as the library's sdpa has it
     else:
         causal, lengths = read_mask(attention_mask)
-    sight = {"scale": float(scale), "causal": bool(causal), "lengths": lengths, "bias": options.get("position_bias")}
+    sight = {"scale": float(scale), "causal": bool(causal), "lengths": lengths}
     output = _active[-1](module.layer_idx, query, key, value, **sight)
     return output.transpose(1, 2), None
 

@@ -12,12 +12,12 @@ GROUPS = Path("/sys/fs/cgroup")
 def available_memory(device: torch.device | str = "cpu") -> int | None:
     """Return the bytes that can still be had on a device; ``None`` where the system does not say.
 
-    On a CPU the least of what the system calls available and of what the container may still take.
+    On a CPU the least of what the system calls available and of what the container and the process may still take.
     """
     device = torch.device(device)
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    limits = [_of_system(), _of_container()]
+    limits = [_of_system(), _of_container(), _of_process()]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -39,6 +39,17 @@ def _of_container() -> int | None:
         return most - held
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
+
+
+def _of_process() -> int | None:
+    try:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        held = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return None
+    return None if most == resource.RLIM_INFINITY else most - held
 
 
 def check_memory(needed: int, what: str, device: torch.device | str = "cpu") -> None:

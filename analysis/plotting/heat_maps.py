@@ -11,9 +11,15 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from pandas import DataFrame
 from torch import Tensor
 
 from analysis.plotting import style
+
+LABELS = 48
+"""How many tokens are written along an axis, at most: of more, every few."""
+CELLS = 512
+"""How many cells stand along an axis, at most: of longer texts, one cell shows the largest weight of several."""
 
 
 @style.in_style
@@ -21,12 +27,14 @@ def draw_maps(
     maps: Mapping[str, Float[Tensor | np.ndarray, "query key"]] | Float[Tensor | np.ndarray, "head query key"],
     tokens: Sequence[str],
     *,
+    queries: Sequence[str] | None = None,
     ax: style.Panels | None = None,
     cmap: str | None = None,
 ) -> Figure:
     """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
 
-    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones.
+    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones. Of more than
+    48 tokens every few are written; of more than 512, each cell shows the largest weight of several.
 
     Parameters
     ----------
@@ -35,6 +43,8 @@ def draw_maps(
         which are titled by their numbers.
     tokens
         What stands at each position.
+    queries
+        What stands at each query, for a window of a map or a single row; default: the tokens.
     ax
         The panels to draw into, one for each that is drawn; default: a new figure.
     cmap
@@ -43,7 +53,7 @@ def draw_maps(
     Raises
     ------
     ValueError
-        If a map has not one row and one column per token, or there is none.
+        If a map has not one row for each query and one column for each token, or there is none.
 
     Examples
     --------
@@ -51,33 +61,49 @@ def draw_maps(
     >>> figure = draw_maps({"head 0": np.eye(2), "head 1": even}, ["a", "b"])
     >>> [axes.get_title(loc="left") for axes in figure.axes[:2]]
     ['head 0', 'head 1']
+    >>> last = draw_maps({"head 1": even[1:]}, ["a", "b"], queries=["b"])
     """
     named = maps if isinstance(maps, Mapping) else {f"head {head}": values for head, values in enumerate(maps)}
     drawn = {name: np.asarray(values) for name, values in named.items()}
+    rows = tokens if queries is None else queries
     if not drawn:
         raise ValueError("there is no map to draw")
     for name, values in drawn.items():
-        if values.shape != (len(tokens),) * 2:
-            raise ValueError(f"the map {name!r} must be of {len(tokens)} x {len(tokens)} tokens, got {values.shape}")
+        if values.shape != (len(rows), len(tokens)):
+            raise ValueError(
+                f"the map {name!r} must be of {len(rows)} x {len(tokens)} tokens, got {values.shape}: queries=... "
+                "names the rows where they are not all the tokens"
+            )
     figure, axes = style.panels(ax, 1, len(drawn), sharey=True)
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
-        written = [style.literal(token) for token in tokens]
+        cells = _largest(values, rows, tokens)
         seaborn.heatmap(
-            values,
-            mask=values == 0,
+            cells,
+            mask=cells == 0,
             ax=panel,
             norm=scale,
             cmap=cmap or style.WEIGHT_CMAP,
-            square=True,
+            square=len(rows) == len(tokens),
             cbar=False,
-            xticklabels=written,
-            yticklabels=written,
+            xticklabels=-(-cells.shape[1] // LABELS),
+            yticklabels=-(-cells.shape[0] // LABELS),
+            rasterized=cells.size > LABELS**2,
         )
         panel.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")
-    figure.colorbar(axes[0, 0].collections[-1], ax=axes.ravel().tolist(), label="attention weight", shrink=0.7)
+    label = "attention weight" if max(len(rows), len(tokens)) <= CELLS else "largest weight in a cell"
+    figure.colorbar(axes[0, 0].collections[-1], ax=axes.ravel().tolist(), label=label, shrink=0.7)
     return figure
+
+
+def _largest(values: np.ndarray, rows: Sequence[str], tokens: Sequence[str]) -> DataFrame:
+    """Return at most :data:`CELLS` cells a side, each the largest weight of those that it stands for, with its name."""
+    high, wide = (-(-size // CELLS) for size in values.shape)
+    for axis, several in enumerate((high, wide)):
+        values = np.maximum.reduceat(values, np.arange(0, values.shape[axis], several), axis)
+    names = ([style.literal(token) for token in of[::several]] for of, several in ((rows, high), (tokens, wide)))
+    return DataFrame(values, *names)
 
 
 @style.in_style

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.data import texts as bundled_texts
+from analysis.maps.gates import PATTERNS
 from analysis.models import pretrained
 from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.comparison import measure_heads
 from analysis.reporting.observations import (
+    ALL,
     OF_HEADS,
     OF_REPEATS,
+    Choice,
     Observations,
     Tokenised,
     add_batch,
@@ -35,6 +38,10 @@ from analysis.reporting.state import State
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MEASURES = (*OF_HEADS, *OF_REPEATS, "gates")
+"""What a census can measure of a head; ``"gates"`` stands for the share of each."""
+QUICK = MEASURES[:-1]
+"""What it measures unless it is asked for more."""
 LONGEST = 128
 """Tokens of a text, at most, unless the caller says otherwise."""
 SECONDS = 10.0
@@ -52,14 +59,16 @@ class HeadTable:
         uniform attention. ``sink``: the weight of the key that gets most; ``sink with values``: its share of the
         weights times the lengths of the values. ``previous``, ``next``, ``itself``: the weight of these positions.
         Only of a causal model, on random tokens that are read twice: ``induction``, the weight of what followed the
-        same token; ``duplicate``, that of the same token; ``previous on random tokens``. The others are shares of the
-        gates (`read_gates`).
+        same token; ``duplicate``, that of the same token; ``previous on random tokens``. Where they were asked for, the
+        others are shares of the gates (`read_gates`). Heads that were not chosen have nan, and no row.
     texts, tokens
         How many were read.
     short, cut
         How many texts were left out as too short for a map to be read, and how many were cut.
     lengths
         The same in words; nothing where there were none.
+    heads
+        Those that were chosen, if not all were.
     """
 
     columns: Mapping[str, Float[np.ndarray, "layer head"]]
@@ -68,13 +77,13 @@ class HeadTable:
     short: int = 0
     cut: int = 0
     lengths: str = ""
+    heads: tuple[tuple[int, int], ...] | None = None
 
     def rows(self) -> list[dict[str, int | float]]:
         """Return one row per head, beginning with its layer and its number."""
-        shape = next(iter(self.columns.values())).shape
         return [
             {"layer": layer, "head": head} | {name: float(of[layer, head]) for name, of in self.columns.items()}
-            for layer, head in np.ndindex(shape)
+            for layer, head in self.heads or np.ndindex(next(iter(self.columns.values())).shape)
         ]
 
     def to_frame(self) -> "DataFrame":
@@ -110,8 +119,10 @@ class HeadTable:
         wide = max(map(len, self.columns))
         lines += [f"{'':<{wide}}{'least':>8}{'median':>8}{'most':>8}  in layer.head"]
         for name, of in self.columns.items():
+            if np.isnan(of).all():  # such as the key after the last query
+                continue
             layer, head = np.unravel_index(np.nanargmax(of), of.shape)
-            numbers = "".join(f"{value:>8.2f}" for value in (of.min(), np.median(of), of.max()))
+            numbers = "".join(f"{value:>8.2f}" for value in (np.nanmin(of), np.nanmedian(of), np.nanmax(of)))
             lines.append(f"{name:<{wide}}{numbers}  {layer}.{head}")
         return "\n".join(lines)
 
@@ -121,6 +132,9 @@ def census(
     texts: Sequence[str] | str | None = None,
     *,
     tokenizer: Any = None,
+    measures: Sequence[str] = QUICK,
+    heads: Sequence[tuple[int, int]] | None = None,
+    queries: slice | None = None,
     longest: int = LONGEST,
     batch: int = 1,
     device: torch.device | str = "cpu",
@@ -141,6 +155,14 @@ def census(
         too short for a map to be read are left out. The table says how many.
     tokenizer
         Tokenizer of a module in memory; default: `Model.tokenizer`.
+    measures
+        Columns of the table, out of :data:`MEASURES`; default: all but ``"gates"``, whose shares take far longer to
+        read than all else.
+    heads
+        Which heads, as ``(layer, head)``; default: all.
+    queries
+        Whose rows count, such as ``slice(-1, None)`` for the last token of a text; default: all. Not for gates, nor on
+        random tokens, of which the second reading counts.
     batch
         How many texts the model reads at once; those of similar length go together, padded on the right.
     device, dtype, device_map
@@ -156,33 +178,64 @@ def census(
     NotFound, NotRunnable
         If the model is not here, or does not read text.
     ValueError
-        If a model in memory comes without its tokenizer, no text is long enough, ``batch`` is below 1, or the model's
-        attention is not full or causal (`attention_hooks.with_attention`).
+        If a model in memory comes without its tokenizer, no text is long enough, ``batch`` is below 1, or a measure, a
+        head or the queries cannot be chosen.
+    MemoryError
+        If the maps of a layer do not fit.
 
     Examples
     --------
     >>> table = census("gpt2-mini", ["To be or not to be, that is the question."])
     >>> len(table.rows()), 0 <= table.rows()[0]["previous"] <= 1
     (16, True)
+    >>> table = census("gpt2-mini", heads=[(0, 4)], measures=["entropy", "gates"])
+    >>> sorted(table.rows()[0])[:4]
+    ['backward', 'cluster', 'closed', 'directional']
     """
     read = load(model, tokenizer=tokenizer)
+    choice = choose(read, measures, heads, queries)
     tokenizer = read.tokenizer
     if isinstance(model, torch.nn.Module | Model):
-        model = read.module
-        pretrained.check_reads_text(model)
+        pretrained.check_reads_text(read.module)
     else:
-        model = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
+        module = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
+        read = replace(read, held=(module, tokenizer))
     if texts is None:
         texts = bundled_texts.passages()
     given = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, min(longest, read.room or longest))
-    seen = observe_heads(model, read, given.ids, batch=batch, padding=tokenizer.pad_token_id or 0)
-    return tabulate(seen, model, read, given)
+    seen = observe_heads(read, given.ids, choice, batch=batch, padding=tokenizer.pad_token_id or 0)
+    return tabulate(seen, read, given, choice, measures)
+
+
+def choose(
+    read: Model,
+    measures: Sequence[str] = QUICK,
+    heads: Sequence[tuple[int, int]] | None = None,
+    queries: slice | None = None,
+) -> Choice:
+    """Return what is to be measured; refuse what is not there to choose from."""
+    if isinstance(measures, str) or not measures or not set(measures) <= set(MEASURES):
+        raise ValueError(f"measures must be some of {', '.join(MEASURES)}, got {measures!r}")
+    if not read.causal and set(measures) <= set(OF_REPEATS):
+        raise ValueError(f"{', '.join(measures)} are measures of causal models, and this one is none")
+    queries = queries or slice(None)
+    if queries.step not in (None, 1):
+        raise ValueError(f"queries must be a slice of neighbouring tokens, got {queries}")
+    if queries != slice(None) and "gates" in measures:
+        raise ValueError("gates are read in whole maps: leave queries out, or gates")
+    for layer, head in heads or ():
+        if layer not in range(len(read.layers)) or head not in range(read.heads):
+            raise ValueError(
+                f"heads must be (layer, head), 0..{len(read.layers) - 1} and 0..{read.heads - 1}, got {(layer, head)}"
+            )
+    chosen = None if heads is None else tuple(sorted({(int(layer), int(head)) for layer, head in heads}))
+    return Choice("gates" in measures, chosen, (queries.start or 0, queries.stop))
 
 
 def observe_heads(
-    model: torch.nn.Module,
     read: Model,
     ids: Sequence[Tensor],
+    choice: Choice = ALL,
     *,
     batch: int = 1,
     padding: int = 0,
@@ -195,10 +248,12 @@ def observe_heads(
     Parameters
     ----------
     read
-        What `load` read of the model, for its number of layers and heads.
+        The model; its module runs.
     ids
         All texts, also those of other processes. Batches are formed before they are shared, so that each is the same
         whatever the number of processes.
+    choice
+        What is measured.
     share
         ``(rank, processes)``: this process takes every ``processes``-th batch, from ``rank`` on.
     state
@@ -210,7 +265,7 @@ def observe_heads(
         raise ValueError(f"batch must be at least 1, got {batch}")
     order = sorted(range(len(ids)), key=lambda text: ids[text].shape[-1])
     batches = [order[start : start + batch] for start in range(0, len(order), batch)][share[0] :: share[1]]
-    part, where = f"heads, {share[0]} of {share[1]}", input_device(model)
+    part, where = f"heads, {share[0]} of {share[1]}", input_device(read.module)
     seen = (state.load(part) if state else None) or Observations.empty(len(read.layers), read.heads)
     bar = count_steps(sum(map(len, batches)), "texts", "text", start=seen.texts, show=show)
     done, kept = 0, time.monotonic()
@@ -218,7 +273,7 @@ def observe_heads(
         done += len(texts)
         if done <= seen.texts:  # before it was interrupted
             continue
-        add_batch(seen, model, [ids[text].to(where) for text in texts], padding)
+        add_batch(seen, read, [ids[text].to(where) for text in texts], padding, choice)
         bar.update(len(texts))
         if state and (time.monotonic() - kept > SECONDS or texts is batches[-1]):
             state.save(part, seen)
@@ -227,13 +282,24 @@ def observe_heads(
     return seen
 
 
-def tabulate(seen: Observations, model: torch.nn.Module, read: Model, given: Tokenised) -> HeadTable:
-    """Return what was seen on all texts as a table; a causal model reads random tokens twice for two columns more."""
-    if read.causal:
-        repeats = draw_repeats(given.first, model.config.vocab_size, given.longest)
-        seen.repeats[:] = read_repeats(model, repeats.to(input_device(model)), seen.repeats.shape[:2])
-    left_out = ("sharpness",) if read.causal else ("sharpness", *OF_REPEATS)
-    columns = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]}
-    columns |= {name: of for name, of in measure_heads(seen).items() if name not in left_out}
+def tabulate(
+    seen: Observations, read: Model, given: Tokenised, choice: Choice = ALL, measures: Sequence[str] = MEASURES
+) -> HeadTable:
+    """Return what was seen on all texts as a table; a causal model reads random tokens twice for some columns more."""
+    wanted = [name for name in OF_REPEATS if name in measures and read.causal]
+    if wanted:
+        repeats = draw_repeats(given.first, read.config.vocab_size, given.longest)
+        seen.repeats[:] = read_repeats(
+            read, repeats.to(input_device(read.module)), seen.repeats.shape[:2], only=choice.layers()
+        )
+    wanted += [name for name in OF_HEADS if name in measures] + (list(PATTERNS) if choice.gates else [])
+    found = measure_heads(seen)
+    found = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]} | found
+    columns = {name: np.array(of) for name, of in found.items() if name in wanted}
+    if choice.heads is not None:
+        left_out = np.ones(seen.heads.shape[:2], bool)
+        left_out[tuple(zip(*choice.heads, strict=True))] = False
+        for of in columns.values():
+            of[left_out] = np.nan
     tokens = sum(each.shape[-1] for each in given.ids)
-    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths())
+    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths(), choice.heads)

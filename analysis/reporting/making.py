@@ -22,7 +22,7 @@ from analysis.data import sounds
 from analysis.data import texts as bundled_texts
 from analysis.maps import gates
 from analysis.maps.sinks import find_sink
-from analysis.models import attention_hooks, pretrained, sound_models
+from analysis.models import pretrained, sound_models
 from analysis.models.checkpoints import Checkpoint, NotFound, find
 from analysis.models.files import MissingTensor
 from analysis.models.reading import AnyModel, Model, load
@@ -44,7 +44,7 @@ from analysis.reporting.observations import tokenise
 from analysis.reporting.page import render
 from analysis.reporting.sections import make_sections
 from analysis.reporting.summary import statements
-from analysis.transformer.attention import mask_future
+from analysis.surveys.layer_runs import visit_layers
 
 LONGEST = 128
 """Tokens of a text, at most: gates are read in maps of so many rows."""
@@ -276,7 +276,7 @@ def _run(
     seen = replace(measured, controls={})
     try:
         texts = [i.to(device) for i in ids]
-        observe(seen, model, load(model), texts, progress, seeds=seeds, longest=limit, first=first, show=show)
+        observe(seen, model, texts, progress, seeds=seeds, longest=limit, first=first, show=show)
         seen.maps = draw_maps(model, pictured.to(device))
         seen.tokens = names[0][: seen.maps.shape[-1]]
         seen.sinks = find_sinks(model, texts[:BESIDE], names)
@@ -311,12 +311,12 @@ def name_tokens(tokenizer, ids: Sequence[int]) -> list[str]:
     return [text.replace(" ", "·").replace("\n", "↵").replace("\t", "→") for text in readable]
 
 
-def draw_maps(model: torch.nn.Module, ids: Tensor) -> Float[np.ndarray, "layer head query key"]:
+def draw_maps(model: AnyModel, ids: Tensor) -> Float[np.ndarray, "layer head query key"]:
     """Return the maps of one text."""
     return torch.stack(_read_maps(model, ids, lambda maps: maps)).numpy()
 
 
-def find_sinks(model: torch.nn.Module, texts: Sequence[Tensor], names: Sequence[Sequence[str]]) -> SinkKeys:
+def find_sinks(model: AnyModel, texts: Sequence[Tensor], names: Sequence[Sequence[str]]) -> SinkKeys:
     """Return which key gets most in each head on each text, and the name of what stands there."""
     positions = [
         torch.stack(_read_maps(model, ids, lambda maps: find_sink(maps).key)).numpy()  # of a layer at a time
@@ -326,19 +326,11 @@ def find_sinks(model: torch.nn.Module, texts: Sequence[Tensor], names: Sequence[
     return SinkKeys(np.stack(positions), np.stack(tokens))
 
 
-def _read_maps(model: torch.nn.Module, ids: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
+def _read_maps(model: AnyModel, ids: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """Return what is read of the maps of each layer on one text."""
-    found = []
-
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
-        scores = query.float() @ key.float().mT * scale + (0 if bias is None else bias.float())
-        weights = (mask_future(scores) if causal else scores).softmax(-1)
-        found.append(read(weights[0]).cpu())
-        return weights.to(value) @ value
-
-    with torch.no_grad(), attention_hooks.with_attention(model, attend, biases=True):
-        model(ids)
-    return found
+    found: dict[int, Tensor] = {}
+    visit_layers(model, ids, lambda seen: found.update({seen.number: read(seen.attention).cpu()}))
+    return [found[number] for number in sorted(found)]
 
 
 def make_viewer(measured: Measurement) -> AttentionViewer | None:

@@ -15,7 +15,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import RUNGS
-from analysis.models.reading import Model
+from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.controls import observe_controls
 from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
 from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
@@ -156,7 +156,7 @@ def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
     return b_Q, b_K.repeat_interleave(layer.heads // layer.groups, 0)
 
 
-def splitter(vectors: Means, positions: Sequence[Positions], scales: Sequence[float] | None = None) -> SplitBiases:
+def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
     """Return what splits the scores of a model into four parts, counted from a query and a key of each head.
 
     Parameters
@@ -165,16 +165,11 @@ def splitter(vectors: Means, positions: Sequence[Positions], scales: Sequence[fl
         Of each layer a query and a key, ``(head, channel)`` each, before rotation: the biases, or the means.
     positions
         How each layer turns its queries and keys.
-    scales
-        Of the scores of each layer, where queries are those of the projections; a query that was scaled before is
-        shorter than they are. Default: they are as the attention gets them.
     """
     read = [(query[:, None], key[:, None], of) for (query, key), of in zip(vectors, positions, strict=True)]
 
-    def split(number: int, length: int, scale: float) -> tuple[Tensor, Tensor]:
+    def split(number: int, length: int) -> tuple[Tensor, Tensor]:
         b_Q, b_K, positions = read[number]
-        if scales is not None:
-            b_Q = b_Q * (scales[number] / scale)
         if isinstance(positions, StreamPositions):
             return b_Q, b_K
         return tuple(rotate(b.expand(-1, length, -1), positions) for b in (b_Q, b_K))
@@ -193,7 +188,7 @@ class _Sight:
     repeats: Tensor | None
     """Random tokens that are read twice, for a causal model."""
 
-    def start(self, network: torch.nn.Module) -> Observations:
+    def start(self, network: AnyModel) -> Observations:
         """Return observations that no text was added to."""
         observed = Observations.empty(*self.shape)
         if self.repeats is not None:
@@ -204,6 +199,7 @@ class _Sight:
         return observed
 
     def __call__(self, network: torch.nn.Module) -> Observations:
+        network = load(network)
         observed = self.start(network)
         for ids in self.texts:
             add_text(observed, network, ids)
@@ -213,7 +209,6 @@ class _Sight:
 def observe(
     measured: Measurement,
     model: torch.nn.Module,
-    read: Model,
     texts: Sequence[Tensor],
     state: State,
     *,
@@ -234,8 +229,9 @@ def observe(
     longest, first
         Tokens of random text, at most, and the one that it begins with, if any.
     """
+    read = load(model)
     measured.not_split = reasons_not_to_split(read)
-    splits = [] if measured.not_split else make_splits(measured, model, read, texts[:FEW])
+    splits = [] if measured.not_split else make_splits(measured, read, texts[:FEW])
     rotaries = [(layer.positions, layer.scale) for layer in read.layers] if measured.mean_kernels else []
     repeats = draw_repeats(first, model.config.vocab_size, longest).to(texts[0].device) if read.causal else None
     see = _Sight(texts[:BESIDE], (len(read.layers), read.heads), rotaries, repeats)
@@ -245,12 +241,12 @@ def observe(
         observed = state.load(part) or observed
         bar.update(observed.texts - bar.n)  # those that an interrupted report had read
         for number in range(observed.texts, end):
-            add_text(observed, model, texts[number], *(splits if number < FEW else []))
+            add_text(observed, read, texts[number], *(splits if number < FEW else []))
             state.save(part, observed)
             bar.update()
         return observed
 
-    measured.beside = read_on("beside", see.start(model), len(see.texts))
+    measured.beside = read_on("beside", see.start(read), len(see.texts))
     measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()
     bar = count_steps(len(RUNGS) * seeds, "controls", "model", show=show)
@@ -269,25 +265,23 @@ def observe(
 
 
 def mean_kernels(
-    model: torch.nn.Module, rotaries: Sequence[tuple[Rotary, float]], texts: Sequence[Tensor]
+    model: AnyModel, rotaries: Sequence[tuple[Rotary, float]], texts: Sequence[Tensor]
 ) -> list[np.ndarray]:
     """Return of each layer the kernel of the mean query and key on texts, ``(head, distance)``, in nats."""
-    means = mean_queries_and_keys(model, [rotary for rotary, _ in rotaries], texts)
+    means = mean_queries_and_keys(model, texts)
     return [kernel(*of, *rotary) for of, rotary in zip(means, rotaries, strict=True)]
 
 
-def make_splits(
-    measured: Measurement, model: torch.nn.Module, read: Model, texts: Sequence[Tensor]
-) -> list[SplitBiases]:
+def make_splits(measured: Measurement, read: Model, texts: Sequence[Tensor]) -> list[SplitBiases]:
     """Return what splits the scores counted from 0, and from the mean input of the texts; keep the latter's kernels."""
     each = [(layer.positions, layer.scale, read_biases(layer)) for layer in read.layers]  # once: every text needs them
     positions, scales, biases = zip(*each, strict=True)
-    means = mean_queries_and_keys(model, positions, texts)
+    means = mean_queries_and_keys(read, texts)
     if all(isinstance(of, Rotary) for of in positions):
         measured.mean_kernels = [
             kernel(*of, rotary, scale) for of, rotary, scale in zip(means, positions, scales, strict=True)
         ]
-    return [splitter(biases, positions, scales), splitter(means, positions)]
+    return [splitter(biases, positions), splitter(means, positions)]
 
 
 def to_json(measured: Measurement) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """What the heads and the rows of a model do on texts, added up while it runs, one text at a time; no map is kept.
 
-Whatever model runs through the library's registry of attention functions. What belongs here: the numbers of one network
+Whatever model is read (`analysis.surveys.layer_runs.visit_layers`). What belongs here: the numbers of one network
 on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`), what it is compared with
 (:mod:`analysis.reporting.controls`).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -14,17 +14,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from analysis.core.checks import all_finite
 from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
-from analysis.maps.entropy import row_entropy
 from analysis.maps.sinks import find_sink
 from analysis.matrices.rank import effective_rank
-from analysis.models import attention_hooks
+from analysis.models.reading import AnyModel
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.normality import critical_value, lilliefors
-from analysis.transformer.attention import mask_future
+from analysis.surveys.layer_runs import LayerOnText, visit_layers
+from analysis.transformer.attention import visible_keys
 
 PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
@@ -39,9 +40,39 @@ REPEATS, PERIOD = 4, 50
 """How many sequences of random tokens are read twice, and how many tokens each has at most."""
 
 Maps = Float[Tensor, "head query key"]
-SplitBiases = Callable[[int, int, float], tuple[Tensor, Tensor]]
-"""From a layer, a number of positions and the scale that is still to come, to ``b_Q`` and ``b_K`` as they stand in
-queries and keys, ``(head, position or 1, channel)``. An OPT and a Whisper have scaled their queries before."""
+SplitBiases = Callable[[int, int], tuple[Tensor, Tensor]]
+"""From a layer and a number of positions to ``b_Q`` and ``b_K`` as they stand in queries and keys,
+``(head, position or 1, channel)``."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is measured of a model's maps.
+
+    Attributes
+    ----------
+    gates
+        Whether gates are read, which takes far longer than all else.
+    heads
+        Which heads, as ``(layer, head)``; default: all.
+    queries
+        Whose rows count, from the first to before the last; default: all. Gates are read in whole maps only.
+    """
+
+    gates: bool = True
+    heads: tuple[tuple[int, int], ...] | None = None
+    queries: tuple[int, int | None] = (0, None)
+
+    def of_layer(self, number: int) -> list[int] | slice:
+        """Return which heads of a layer are chosen."""
+        return slice(None) if self.heads is None else [head for layer, head in self.heads if layer == number]
+
+    def layers(self) -> set[int] | None:
+        """Return the layers that a chosen head is in; ``None``: all."""
+        return None if self.heads is None else {layer for layer, _ in self.heads}
+
+
+ALL = Choice()
 
 
 @dataclass
@@ -100,29 +131,33 @@ class Observations:
             return sums / sums.sum(-1, keepdims=True)
 
 
-def describe_map(maps: Maps, value_norms: Float[Tensor, "head key"], *, causal: bool) -> Float[Tensor, "head number"]:
+def describe_map(
+    maps: Maps, value_norms: Float[Tensor, "head key"], visible: Int[Tensor, " query"], first: int = 0
+) -> Float[Tensor, "head number"]:
     """Return the numbers of :data:`OF_HEADS` for every map.
 
     In this order: the mean entropy of a row as a share of the logarithm of the keys that it sees; the mean weight on
     the key that gets most; that key's share of the weights times the lengths of the values; the mean weights on the
-    position before, the position after, and the query's own.
+    position before, the position after, and the query's own. ``visible`` says how many keys each query
+    sees, and ``first`` which position the first query has.
 
     Examples
     --------
     >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]),
-    ...              causal=False).tolist()
+    ...              torch.tensor([2, 2])).tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
-    n = maps.shape[-1]
-    visible = torch.arange(1, n + 1, dtype=maps.dtype, device=maps.device) if causal else torch.full_like(maps[0, 0], n)
-    several = visible > 1
-    among_keys = maps / maps.sum(-1, keepdim=True)  # beside a learned sink, rows sum to less than 1
-    entropy = (row_entropy(among_keys)[:, several] / visible[several].log()).mean(-1)
+    several, sums = visible > 1, maps.sum(-1)  # beside a learned sink, rows sum to less than 1
+    if not all_finite(sums):
+        raise ValueError("attention holds nan: is what the layer reads finite?")
+    logs = (maps * maps.clamp_min(torch.finfo(maps.dtype).tiny).log()).sum(-1)
+    entropy = (sums.log() - logs / sums)[:, several]  # of the weights as shares of their sum
+    entropy = (entropy / visible[several].to(maps).log()).mean(-1)
     sink = find_sink(maps)
     carried = maps.mean(-2) * value_norms
     total = carried.sum(-1)
     moved = carried.gather(-1, sink.key[:, None])[:, 0] / torch.where(total > 0, total, 1)
-    lines = [maps.diagonal(offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
+    lines = [maps.diagonal(first + offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
     return torch.stack([entropy, sink.weight, moved, *lines], -1)
 
 
@@ -145,52 +180,33 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
     return torch.stack([mean_pairwise_cosine(rows), normal.double().mean(), rank, residual(rows)])
 
 
-class _Observer:
-    """The attention of some texts: adds up what their maps show, and gives the model its output."""
+def add_layer(sums: Observations, seen: LayerOnText, origins: Mapping[str, SplitBiases], choice: Choice = ALL) -> None:
+    """Add up what one text's maps in one layer show."""
+    heads, mask, n = choice.of_layer(seen.number), seen.layer.mask, len(seen.x)
+    first, last, _ = slice(*choice.queries).indices(n)
+    rows, visible = slice(first, last), visible_keys(mask, n, seen.x.device)
+    maps, lengths = seen.attention[heads, rows], seen.values.norm(dim=-1)[heads]
+    sums.heads[seen.number, heads] += describe_map(maps, lengths, visible[rows].sum(-1), first).cpu().numpy()
+    if choice.gates:
+        maps = maps if seen.layer.sinks is None else maps / maps.sum(-1, keepdim=True)  # among the keys of the text
+        sums.gates[seen.number, heads] += gates.read_gates(maps, causal=mask.causal).scores.cpu().numpy()
+    for name, split in origins.items():
+        own = getattr(sums, name)
+        own[seen.number] += _attribute(*seen.queries_and_keys(), split(seen.number, n), seen.layer.scale, visible)
 
-    def __init__(self, sums: Observations, biases: SplitBiases | None, means: SplitBiases | None):
-        self.sums, self.origins = sums, {"parts": biases, "mean_parts": means}
 
-    def __call__(self, layer, query, key, value, *, scale, causal=False, lengths=None, bias=None):
-        output = torch.zeros_like(value)
-        for text, n in enumerate(lengths or [query.shape[-2]] * len(query)):  # each without its padding
-            own = (rows[text, :, :n] for rows in (query, key, value))
-            added = 0 if bias is None else bias[text % len(bias), :, :n, :n].float()
-            output[text, :, :n] = self.attend(layer, *own, scale=scale, causal=causal, bias=added)
-        return output
-
-    def attend(self, layer, query, key, value, *, scale, causal, bias) -> Tensor:
-        """Add up what one text's maps in one layer show, and return what its heads make of the values."""
-        n = query.shape[-2]
-        visible = torch.ones(n, n, dtype=torch.bool, device=query.device)
-        visible = visible.tril() if causal else visible
-        scores = query.float() @ key.float().mT * scale + bias
-        maps = scores.masked_fill(~visible, -math.inf).softmax(-1)
-        self.sums.heads[layer] += describe_map(maps, value.float().norm(dim=-1), causal=causal).cpu().numpy()
-        self.sums.gates[layer] += gates.read_gates(maps, causal=causal).scores.cpu().numpy()
-        for name, split in self.origins.items():
-            if split is not None:
-                sums = getattr(self.sums, name)
-                sums[layer] += self.attribute(query, key, split(layer, n, scale), scale, visible)
-        return maps.to(value.dtype) @ value
-
-    def attribute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        biases: tuple[Tensor, Tensor],
-        scale: float,
-        visible: Bool[Tensor, "query key"],
-    ) -> np.ndarray:
-        """Add up over rows what each part adds to the divergence from uniform attention."""
-        query, key, b_Q, b_K = (rows.double() for rows in (query, key, *biases))
-        parts = multiply_out(query - b_Q, b_Q, key - b_K, b_K, scale=scale).stack(*PARTS)
-        return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
+def _attribute(
+    query: Tensor, key: Tensor, biases: tuple[Tensor, Tensor], scale: float, visible: Bool[Tensor, "query key"]
+) -> np.ndarray:
+    """Add up over rows what each part adds to the divergence from uniform attention."""
+    query, key, b_Q, b_K = (rows.double() for rows in (query, key, *biases))
+    parts = multiply_out(query - b_Q, b_Q, key - b_K, b_K, scale=scale).stack(*PARTS)
+    return attribute_divergence(parts, visible).parts.sum(-1).T.cpu().numpy()
 
 
 def add_text(
     sums: Observations,
-    model: torch.nn.Module,
+    model: AnyModel,
     ids: Tensor,
     biases: SplitBiases | None = None,
     means: SplitBiases | None = None,
@@ -202,7 +218,7 @@ def add_text(
     sums
         Number of layers and of heads.
     model
-        In evaluation mode.
+        A model as `load` takes it.
     ids
         ``(1, position)``, at least ``gates.SHORTEST`` tokens.
     biases
@@ -213,17 +229,19 @@ def add_text(
     Raises
     ------
     ValueError
-        If the text is too short, or the model's attention is not full or causal (`attention_hooks.with_attention`).
+        If the text is too short.
     """
     if ids.shape[-1] < gates.SHORTEST:
         raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, biases, means), biases=True):
-        states = model(ids, output_hidden_states=True).hidden_states
-    sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in states])
+    origins = {name: split for name, split in (("parts", biases), ("mean_parts", means)) if split is not None}
+    output = visit_layers(model, ids, lambda seen: add_layer(sums, seen, origins), output_hidden_states=True)
+    sums.states += np.stack([describe_rows(state[0].float()).cpu().numpy() for state in output.hidden_states])
     sums.texts += 1
 
 
-def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor], padding: int = 0) -> None:
+def add_batch(
+    sums: Observations, model: AnyModel, texts: Sequence[Tensor], padding: int = 0, choice: Choice = ALL
+) -> None:
     """Run a model on several texts at once and add what their maps show; of the rows nothing is added.
 
     Shorter texts are padded on the right, which nothing in them can see: in an encoder the mask hides it, in a causal
@@ -237,14 +255,16 @@ def add_batch(sums: Observations, model: torch.nn.Module, texts: Sequence[Tensor
         Ids, ``(1, position)`` each, of at least ``gates.SHORTEST`` tokens.
     padding
         The token that stands for no token.
+    choice
+        What is measured.
     """
     lengths = torch.tensor([ids.shape[-1] for ids in texts])
     longest = int(lengths.max())
     ids = torch.cat([torch.nn.functional.pad(ids, (0, longest - ids.shape[-1]), value=padding) for ids in texts])
     real = torch.arange(longest) < lengths[:, None]
     mask = {} if real.all() else {"attention_mask": real.long().to(ids.device)}
-    with torch.no_grad(), attention_hooks.with_attention(model, _Observer(sums, None, None), biases=True):
-        model(ids, **mask)
+    add = lambda seen: add_layer(sums, seen, {}, choice)  # noqa: E731
+    visit_layers(model, ids, add, lengths=lengths.tolist(), only=choice.layers(), **mask)
     sums.texts += len(texts)
 
 
@@ -272,7 +292,9 @@ def draw_repeats(first: int | None, vocabulary: int, longest: int, count: int = 
     return torch.cat([begin, drawn, drawn], 1)
 
 
-def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[int, int]) -> np.ndarray:
+def read_repeats(
+    model: AnyModel, ids: Int[Tensor, "n id"], shape: tuple[int, int], only: Container[int] | None = None
+) -> np.ndarray:
     """Return induction, duplicate-token and previous-token scores of every head of a causal model.
 
     ``(layer, head, 3)``. On random tokens that are read twice, the mean attention of the second reading to the token
@@ -288,20 +310,19 @@ def read_repeats(model: torch.nn.Module, ids: Int[Tensor, "n id"], shape: tuple[
         As :func:`draw_repeats` makes them.
     shape
         Layers and heads.
+    only
+        The layers to read; default: all.
     """
     scores, period = np.zeros((*shape, len(OF_REPEATS))), (ids.shape[-1]) // 2
 
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        maps = mask_future(query.float() @ key.float().mT * scale).softmax(-1)
-        again = maps[..., -period:, :]
+    def add(seen: LayerOnText) -> None:
+        again = seen.attention[..., -period:, :]
         start = again.shape[-1] - 2 * period
         offsets = (start + 1, start, start + period - 1)  # of the first query's key
-        lines = [again.diagonal(offset, -2, -1).mean((0, -1)) for offset in offsets]
-        scores[layer] = torch.stack(lines, -1).cpu().numpy()
-        return maps.to(value.dtype) @ value
+        lines = [again.diagonal(offset, -2, -1).mean(-1) for offset in offsets]
+        scores[seen.number] += torch.stack(lines, -1).cpu().numpy() / len(ids)
 
-    with torch.no_grad(), attention_hooks.with_attention(model, attend):
-        model(ids)
+    visit_layers(model, ids, add, only=only)
     return scores
 
 

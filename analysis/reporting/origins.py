@@ -7,17 +7,17 @@ biases (:mod:`analysis.reporting.parameters`), shares of the parts (:mod:`analys
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.core.positions import Positions, Rotary
+from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_kernel import distance_kernel
-from analysis.models import attention_hooks
-from analysis.transformer.attention import mask_future
-from analysis.transformer.rotary import rotate
+from analysis.models.reading import AnyModel, load
+from analysis.surveys.layer_runs import LayerOnText, visit_layers
 
 DISTANCES = 128
 """How far kernels are followed."""
@@ -26,56 +26,28 @@ Means = Sequence[tuple[Float[Tensor, "head channel"], Float[Tensor, "head channe
 """Of each layer the mean query and the mean key, before rotation, in float64; keys of a group once for each head."""
 
 
-def rotate_back(rows: Float[Tensor, "*any position channel"], rotary: Rotary) -> Float[Tensor, "*any position channel"]:
-    """Undo :func:`analysis.transformer.rotary.rotate` for rows at positions 0, 1, 2, ...
-
-    Examples
-    --------
-    >>> rotary = Rotary(torch.tensor([1.0]), 3)
-    >>> rows = torch.arange(6.0).view(2, 3)
-    >>> torch.allclose(rotate_back(rotate(rows, rotary), rotary), rows, atol=1e-6)
-    True
-    """
-    turned = rotate(rows, rotary, -torch.arange(rows.shape[-2], dtype=rows.dtype, device=rows.device))
-    turned[..., : rotary.coordinates] /= rotary.attention_factor**2  # each of the two turns multiplied by it
-    return turned
-
-
-def mean_queries_and_keys(model: torch.nn.Module, positions: Sequence[Positions], texts: Sequence[Tensor]) -> Means:
-    """Run the model on texts and average the queries and the keys of every head over all positions.
+def mean_queries_and_keys(model: AnyModel, texts: Sequence[Tensor]) -> Means:
+    """Run a model on texts and average the queries and the keys of every head over all positions.
 
     Parameters
     ----------
     model
-        In evaluation mode.
-    positions
-        How each of its layers turns queries and keys.
+        A model as `load` takes it.
     texts
         Ids, ``(1, position)`` each; or sounds, ``(1, band, frame)`` each.
-
-    Raises
-    ------
-    ValueError
-        If the model's attention is not full or causal (`attention_hooks.with_attention`).
     """
-    sums: dict[int, Tensor] = {}
-    counts: dict[int, int] = {}  # positions, of which a sound has fewer than frames
+    read = load(model)
+    sums: list[Any] = [0.0] * len(read.layers)
+    count = 0  # positions, of which a sound has fewer than frames
 
-    def attend(layer, query, key, value, *, scale, causal=False, lengths=None):
-        rows = torch.stack([query[0], key[0]]).double()
-        if isinstance(positions[layer], Rotary):
-            rows = rotate_back(rows, positions[layer])
-        sums[layer] = sums.get(layer, 0) + rows.sum(-2)
-        counts[layer] = counts.get(layer, 0) + rows.shape[-2]
-        scores = query.float() @ key.float().mT * scale
-        scores = mask_future(scores) if causal else scores
-        return scores.softmax(-1).to(value) @ value
+    def add(seen: LayerOnText) -> None:
+        nonlocal count
+        sums[seen.number] = sums[seen.number] + torch.stack(seen.queries_and_keys(turned=False)).double().sum(-2)
+        count += len(seen.x) * (seen.number == 0)
 
-    with torch.no_grad(), attention_hooks.with_attention(model, attend):
-        for ids in texts:
-            model(ids)
-    means = [sums[layer] / counts[layer] for layer in range(len(positions))]
-    return [(query, key) for query, key in means]
+    for ids in texts:
+        visit_layers(read, ids, add)
+    return [(query, key) for query, key in (of / count for of in sums)]
 
 
 def kernel(

@@ -5,10 +5,11 @@ What belongs here: running a model of transformers and looking at its layers. Wh
 """
 
 import functools
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,10 +17,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import places, read_inputs, real_rows
+from analysis.models.memory import available_memory, check_memory
 from analysis.models.reading import AnyModel, Model, load
+from analysis.transformer.attention import arrange, compute_scores, project, weigh
 
+MAPS = 3
+"""How many tensors as large as all maps of a layer live at once: scores, the same where keys are hidden, weights."""
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -132,6 +138,126 @@ def _watch(model: torch.nn.Module, seen: _Seen, paths: Sequence[str]) -> Iterato
         for path in dict.fromkeys(paths):
             stack.callback(modules[path].register_forward_hook(functools.partial(_note, seen, path)).remove)
         yield
+
+
+@dataclass(frozen=True)
+class LayerOnText:
+    """One attention layer and what it reads of one text, padding left out: all that its heads do follows from it.
+
+    ``x`` is ``(position, model)``; nothing is computed before it is asked for, and in float32 at least.
+    """
+
+    number: int
+    text: int
+    layer: AttentionLayer
+    x: Float[Tensor, "position model"]
+
+    @functools.cached_property
+    def attention(self) -> Float[Tensor, "head query key"]:
+        """The weights of every head."""
+        return weigh(compute_scores(self.x, self.layer), self.layer)[1]
+
+    @functools.cached_property
+    def values(self) -> Float[Tensor, "head key value"]:
+        """The values, those of a group once for each head."""
+        return self.layer.per_head(project(self.x, self.layer.W_V, self.layer.b_V), -3)
+
+    def queries_and_keys(self, *, turned: bool = True) -> tuple[Tensor, Tensor]:
+        """Return queries and keys, ``(head, position, channel)``, as they meet, or before they are turned."""
+        layer = self.layer if turned else replace(self.layer, positions=NOWHERE)
+        queries = arrange(project(self.x, layer.W_Q, layer.b_Q), layer, "query")
+        return queries, layer.per_head(arrange(project(self.x, layer.W_K, layer.b_K), layer, "key"), -3)
+
+
+def visit_layers(
+    model: AnyModel,
+    inputs: Tensor | Mapping[str, Tensor],
+    visit: Callable[[LayerOnText], None],
+    *,
+    lengths: Sequence[int] | None = None,
+    only: Container[int] | None = None,
+    **options: Any,
+) -> Any:
+    """Run a model and show each layer on each text to ``visit``; return what the model returns.
+
+    Whatever `load` reads is shown as it is: windows, soft caps, sinks, positions inside the attention. The model runs
+    with its own code, and nothing is kept.
+
+    Parameters
+    ----------
+    model
+        A model as `load` takes it; a module of transformers in evaluation mode.
+    inputs
+        Ids, ``(batch, position)``, from each text's first token on; or arguments of the model by name.
+    lengths
+        How many tokens of each text are real, padding on the right; default: all.
+    only
+        The layers to show; default: all.
+    options
+        Further arguments of the model.
+
+    Raises
+    ------
+    ValueError
+        If the model is in training mode, or a layer did not run.
+    MemoryError
+        If the maps of a layer do not fit.
+
+    Examples
+    --------
+    >>> sums = []
+    >>> _ = visit_layers("gpt2-mini", torch.arange(9)[None],
+    ...                  lambda seen: sums.append(seen.attention.sum().item()))
+    >>> [round(total) for total in sums]  # 8 heads of 9 rows in each of 2 layers
+    [72, 72]
+    """
+    given = load(model)
+    module = given.module
+    running = given if given.checkpoint is None else load(module, stack=given.family.stack)
+    in_files = any(parameter.is_meta for parameter in module.parameters())
+    layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
+    if module.training:
+        raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
+    if isinstance(inputs, Tensor) and not inputs.is_floating_point():
+        check_maps(given, *inputs.shape)
+    turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
+
+    def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
+        number = turns[path].pop(0)
+        if only is not None and number not in only:
+            return
+        layer = _computable(layers[number])
+        rows = args[0].to(layer.W_Q.dtype)
+        layer = layer.to(rows.device)
+        with torch.autocast(rows.device.type, enabled=False):
+            for text, n in enumerate(lengths or [rows.shape[-2]] * len(rows)):
+                visit(LayerOnText(number, text, layer, rows[text, :n]))
+
+    named = dict(module.named_modules())
+    with torch.no_grad(), ExitStack() as stack:
+        for path in turns:
+            stack.callback(named[path].register_forward_hook(functools.partial(show, path)).remove)
+        output = module(inputs, **options) if isinstance(inputs, Tensor) else module(**inputs, **options)
+    if left := sorted(number for numbers in turns.values() for number in numbers):
+        raise ValueError(f"layer {left[0]} of {type(module).__name__} did not run on these inputs")
+    return output
+
+
+def check_maps(read: Model, texts: int, positions: int) -> None:
+    """Refuse texts of whose maps one layer's do not fit: those of the model itself, and of one text ours beside them.
+
+    Raises
+    ------
+    MemoryError
+        Saying how many tokens would.
+    """
+    where = next((each.device for each in read.module.parameters() if not each.is_meta), "cpu")
+    each = MAPS * (texts + 1) * read.heads * 4  # bytes, for every pair of positions
+    try:
+        check_memory(each * positions**2, f"one layer's {read.heads} maps of {texts} x {positions:,} tokens", where)
+    except MemoryError as error:
+        fits = math.isqrt(int(0.9 * (available_memory(where) or 0)) // each)
+        raise MemoryError(f"{error}: read at most {fits:,} tokens (longest), or fewer texts at once (batch)") from None
 
 
 def layer_inputs(

@@ -214,6 +214,19 @@ def softmax(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any key"]:
     return scores.softmax(-1)
 
 
+def weigh(
+    scores: Scores, layer: AttentionLayer, keep: Bool[Tensor, "*any position"] | None = None
+) -> tuple[Scores, Attention]:
+    """Turn the scores of a layer into its attention: the soft cap, the mask, the softmax, beside sinks if any.
+
+    Returns what the softmax reads and what it returns; ``keep`` as in `attend`.
+    """
+    if layer.soft_cap is not None:
+        scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
+    scores = hide_keys(scores, layer.mask, keep)
+    return scores, scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
+
+
 def _softmax_with_sinks(scores: Scores, sinks: Float[Tensor, " head"]) -> Attention:
     """Let every query see one more key, which has a score of its own and no value: rows sum to less than 1."""
     sink = sinks[:, None, None].expand(*scores.shape[:-1], 1)
@@ -287,11 +300,7 @@ def attend(
     """
     if keep is not None:
         x = x.masked_fill(~keep[..., None], 0)  # a weight of 0 does not hide a nan
-    scores = compute_scores(x, layer, positions)
-    if layer.soft_cap is not None:
-        scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
-    scores = hide_keys(scores, layer.mask, keep)
-    attention = scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
+    scores, attention = weigh(compute_scores(x, layer, positions), layer, keep)
     values = layer.per_head(project(x, layer.W_V, layer.b_V), -3)
     check_products(values, layer.W_O, "values and W_O")
     updates = einsum(attention @ values, layer.W_O, "... head query value, head value model -> ... head query model")

@@ -52,7 +52,7 @@ INTERNAL = {
     **dict.fromkeys(
         (
             f"transformer.attention.{name}"
-            for name in ("added_by_positions", "arrange", "hide_keys", "meet", "queries_and_keys")
+            for name in ("added_by_positions", "arrange", "hide_keys", "meet", "queries_and_keys", "weigh")
         ),
         "called by compute_scores, attend and score_terms, which check the rows",
     ),
@@ -203,6 +203,11 @@ CALLS = {
         "key": HEADWISE,
         "value": HEADWISE,
         "scale": 0.5,
+    },
+    "maps.streaming.MapStatistics.add": {
+        "self": streaming.MapStatistics(1, HEADS, POSITIONS),
+        "layer": 0,
+        "attention": MAPS,
     },
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL)), "values": X},
     "decomposition.terms.score_terms": {

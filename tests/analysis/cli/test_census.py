@@ -72,6 +72,16 @@ def test_the_table_is_that_of_the_function(model):
     assert Path("runs/census-tiny/census-tiny.csv").read_text() == table.to_csv()
 
 
+def test_measures_heads_and_queries_are_chosen(model, capsys):
+    chosen = ("--measures", "entropy,next", "--heads", "0.1,1.0", "--queries", "1:9")
+    assert take("--batch", "1", "--dtype", "float32", *chosen) == 0
+    options = {"measures": ["entropy", "next"], "heads": [(0, 1), (1, 0)], "queries": slice(1, 9)}
+    table = analysis.census("tiny", WORDS.split("\n\n"), **options)
+    assert Path("runs/census-tiny/census-tiny.csv").read_text() == table.to_csv()
+    assert take("--measures", "entropie") == 2
+    assert "measures must be some of entropy, " in capsys.readouterr().err
+
+
 def test_provenance_holds_the_command_and_the_texts(model):
     assert take("--control", "3", "--name", "mine", "--folder", "my results") == 0
     about = read("my results/mine.json")["provenance"]

@@ -34,6 +34,35 @@ def test_the_heads_of_a_layer_are_titled_by_their_numbers():
     assert (figure.axes[1].collections[0].get_array() == 0.5).all()
 
 
+def test_of_many_tokens_every_few_are_written():
+    names = [f"t{place}" for place in range(256)]
+    figure = draw_maps({"a": np.eye(256)}, names)
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        written = {
+            place: label.get_text() for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+        }
+        assert 20 < len(written) <= 48
+        assert all(text == names[int(place)] for place, text in written.items())
+
+
+def test_a_cell_of_a_long_map_shows_the_largest_of_its_weights():
+    weights, names = np.zeros((2000, 2000)), [str(place) for place in range(2000)]
+    weights[1999, 3] = 0.9
+    panel = draw_maps({"a": weights}, names).axes[0]
+    shown = panel.collections[0].get_array()
+    assert shown.shape == (500, 500)
+    assert (shown[499, 0], shown.count()) == (0.9, 1)
+    assert [int(label.get_text()) for label in panel.get_xticklabels()] == [44 * place for place in range(46)]
+
+
+def test_one_query_is_a_row():
+    panel = draw_maps(torch.eye(5)[None, 4:], "abcde", queries="e").axes[0]
+    assert panel.collections[0].get_array().shape == (1, 5)
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["e"]
+    with pytest.raises(ValueError, match=r"1 x 5 tokens, got \(2, 5\): queries="):
+        draw_maps(torch.eye(5)[None, 3:], "abcde", queries="e")
+
+
 @pytest.mark.parametrize("nothing", [{}, torch.zeros(0, 2, 2)])
 def test_no_map_is_refused(nothing):
     with pytest.raises(ValueError, match="there is no map to draw"):

@@ -42,6 +42,64 @@ def test_a_name_is_enough_and_a_causal_model_is_scored_for_induction():
     assert table.columns["next"].max() == 0
 
 
+@pytest.mark.parametrize("kind", ["mistral", "gemma2", "gpt_oss", "bloom", "falcon"])
+def test_windows_caps_sinks_and_own_attention_code_are_measured(kind):
+    """The library's registry of attention functions hands out none of these, or not all of it."""
+    model, words = tiny_model(kind, vocab_size=2048).float(), pretrained.tokenizer(find("gpt2-mini"))
+    table = census(model, TEXTS[:1], tokenizer=words)
+    ids = words(TEXTS[:1], return_tensors="pt").input_ids
+    maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0]
+    np.testing.assert_allclose(table.columns["sink"], maps.mean(-2).amax(-1), atol=1e-5)
+    np.testing.assert_allclose(table.columns["previous"], maps.diagonal(-1, -2, -1).mean(-1), atol=1e-5)
+    assert 0 < table.columns["entropy"].min() < table.columns["entropy"].max() <= 1
+
+
+def test_measures_heads_and_queries_can_be_chosen():
+    """Gates take most of the time, so they are read on request."""
+    whole, model = census("gpt2-mini", TEXTS[:1]), pretrained.load(find("gpt2-mini"))
+    assert "directional" not in whole.columns
+    chosen = census("gpt2-mini", TEXTS[:1], measures=["sink", "induction", "gates"], heads=[(1, 7), (0, 4)])
+    assert {"sink", "induction", "directional"} < chosen.columns.keys()
+    assert "entropy" not in chosen.columns
+    assert [(row["layer"], row["head"]) for row in chosen.rows()] == [(0, 4), (1, 7)]
+    for row in chosen.rows():
+        for name in ("sink", "induction"):
+            assert row[name] == pytest.approx(whole.columns[name][row["layer"], row["head"]], abs=1e-9)
+    assert "sink" in repr(chosen)
+    last = census("gpt2-mini", TEXTS[:1], measures=["entropy", "previous", "next"], queries=slice(-1, None))
+    ids = pretrained.tokenizer(find("gpt2-mini"))(TEXTS[:1], return_tensors="pt").input_ids
+    rows = torch.stack(model(ids, output_attentions=True).attentions)[:, 0, :, -1]
+    np.testing.assert_allclose(last.columns["previous"], rows[..., -2], atol=1e-6)
+    due = torch.special.entr(rows).sum(-1) / np.log(rows.shape[-1])
+    np.testing.assert_allclose(last.columns["entropy"], due, atol=1e-5)
+    assert np.isnan(last.columns["next"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"measures": ["entropy", "gate"]}, r"measures must be some of entropy, .*, gates, got \['entropy', 'gate'\]"),
+        ({"measures": "entropy"}, "measures must be some of"),
+        ({"heads": [(2, 0)]}, r"heads must be \(layer, head\), 0\.\.1 and 0\.\.7, got \(2, 0\)"),
+        ({"queries": slice(0, 9, 2)}, "queries must be a slice of neighbouring tokens"),
+        ({"queries": slice(9), "measures": ["gates"]}, "gates are read in whole maps"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        census("gpt2-mini", TEXTS, **options)
+
+
+def test_maps_that_do_not_fit_are_refused_before_the_model_runs():
+    model = tiny_model("llama", vocab_size=2048, max_position_embeddings=10**6).float()
+    words, text = pretrained.tokenizer(find("gpt2-mini")), "the model reads a text " * 20_000
+    said = (
+        r"one layer's 4 maps of 1 x \d+,\d{3} tokens needs .* GB .*: read at most [\d,]+ tokens \(longest\), or fewer"
+    )
+    with pytest.raises(MemoryError, match=said):
+        census(model, [text], tokenizer=words, longest=10**6)
+
+
 def test_one_string_is_one_text():
     alone, in_a_list = census("gpt2-mini", TEXTS[0]), census("gpt2-mini", TEXTS[:1])
     assert alone.texts == 1
@@ -93,18 +151,18 @@ def test_a_model_that_lies_in_files_and_in_memory_shows_the_same():
 
 def prepare():
     model, words = pretrained.load(find("gpt2-mini")), pretrained.tokenizer(find("gpt2-mini"))
-    return model, load(model), tokenise(words, LONGER, 64).ids
+    return load(model), tokenise(words, LONGER, 64).ids
 
 
 def test_an_interrupted_census_goes_on_where_it_was(tmp_path):
     """Of the two shortest texts twice as much was kept as there is, so that it shows in the whole."""
-    model, read, ids = prepare()
-    whole = head_table.observe_heads(model, read, ids, batch=2)
-    first = head_table.observe_heads(model, read, sorted(ids, key=lambda of: of.shape[-1])[:2], batch=2)
+    read, ids = prepare()
+    whole = head_table.observe_heads(read, ids, batch=2)
+    first = head_table.observe_heads(read, sorted(ids, key=lambda of: of.shape[-1])[:2], batch=2)
     state, once = State(tmp_path, "a" * 64), first.heads.copy()
     first.heads *= 2
     state.save("heads, 0 of 1", first)
-    resumed = head_table.observe_heads(model, read, ids, batch=2, state=state)
+    resumed = head_table.observe_heads(read, ids, batch=2, state=state)
     assert resumed.texts == 5
     np.testing.assert_allclose(resumed.heads, whole.heads + once, rtol=1e-12)
     other = State(tmp_path, "b" * 64)
@@ -114,9 +172,9 @@ def test_an_interrupted_census_goes_on_where_it_was(tmp_path):
 
 
 def test_shares_add_up_to_the_whole_and_batches_do_not_depend_on_them():
-    model, read, ids = prepare()
-    whole = head_table.observe_heads(model, read, ids, batch=2)
-    shares = [head_table.observe_heads(model, read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
+    read, ids = prepare()
+    whole = head_table.observe_heads(read, ids, batch=2)
+    shares = [head_table.observe_heads(read, ids, batch=2, share=(rank, 2)) for rank in (0, 1)]
     assert [share.texts for share in shares] == [3, 2]
     np.testing.assert_allclose(shares[0].gates + shares[1].gates, whole.gates, atol=1e-12)
 

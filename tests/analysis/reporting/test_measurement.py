@@ -8,7 +8,7 @@ import torch
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Rotary, StreamPositions
 from analysis.reporting.measurement import Measurement, read_biases, splitter, to_json
-from analysis.reporting.origins import kernel, rotate_back
+from analysis.reporting.origins import kernel
 from analysis.transformer.rotary import rotate
 from tests.analysis.tiny import draw
 
@@ -26,25 +26,20 @@ def test_the_bias_of_a_group_counts_for_each_of_its_heads():
     assert [b.dtype for b in read_biases(layer)] == [torch.float64] * 2
 
 
-def test_a_split_is_scaled_and_turned_as_its_layer_is():
+def test_a_split_is_turned_as_its_layer_is():
     vectors = [(draw(3, 6, seed=1), draw(3, 6, seed=2)), (draw(3, 6, seed=3), draw(3, 6, seed=4))]
-    split = splitter(vectors, [STREAM, ROTARY], [0.5, 0.25])
-    query, key = split(0, 7, 2.0)
-    torch.testing.assert_close(query, vectors[0][0][:, None] / 4)  # a scale of 2 is still to come, 1/2 is due
-    assert key.equal(vectors[0][1][:, None])
-    query, key = split(1, 7, 1.0)
+    split = splitter(vectors, [STREAM, ROTARY])
+    for found, vector in zip(split(0, 7), vectors[0], strict=True):
+        assert found.equal(vector[:, None])
+    query, key = split(1, 7)
     assert query.shape == key.shape == (3, 7, 6)
     for place in range(7):
         at = torch.tensor([float(place)]).double()
-        for found, vector, factor in ((query, vectors[1][0], 0.25), (key, vectors[1][1], 1.0)):
-            torch.testing.assert_close(found[:, place], factor * rotate(vector[:, None], ROTARY, at)[:, 0])
-    plain = splitter(vectors, [STREAM, ROTARY])
-    assert plain(0, 7, 2.0)[0].equal(vectors[0][0][:, None])
+        for found, vector in zip((query, key), vectors[1], strict=True):
+            torch.testing.assert_close(found[:, place], rotate(vector[:, None], ROTARY, at)[:, 0])
 
 
-def test_turned_rows_are_turned_back_and_a_kernel_is_a_score_by_distance():
-    rows = draw(2, 5, 6)
-    torch.testing.assert_close(rotate_back(rotate(rows, ROTARY), ROTARY), rows)
+def test_a_kernel_is_a_score_by_distance():
     query, key = draw(2, 6, seed=1), draw(2, 6, seed=2)
     found = kernel(query, key, ROTARY, 0.7, distances=4)
     due = torch.stack(

@@ -29,7 +29,7 @@ def seen(request):
     ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24).ids[0]
     observed = Observations.empty(len(read.layers), read.heads)
     assert not reasons_not_to_split(read)
-    add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, read), model, read, [ids]))
+    add_text(observed, model, ids, *make_splits(measure_parameters(checkpoint, read), load(model), [ids]))
     return model, ids, observed
 
 
@@ -126,9 +126,9 @@ def test_parts_of_a_model_that_scales_its_queries_first_are_counted_from_its_bia
     for layer in model.decoder.layers:
         torch.nn.init.normal_(layer.self_attn.q_proj.bias)
         torch.nn.init.normal_(layer.self_attn.k_proj.bias)
-    read, ids = load(model), torch.arange(3, 23)[None]
+    ids = torch.arange(3, 23)[None]
     seen = Observations.empty(2, 2)
-    add_text(seen, model, ids, *make_splits(Measurement({}, []), model, read, [ids]))
+    add_text(seen, model, ids, *make_splits(Measurement({}, []), load(model), [ids]))
     for number in (0, 1):
         parts = score_parts(model, {"input_ids": ids}, layer=number).stack(
             "content", "semi_bias", "query_side", "kernel"
@@ -147,7 +147,7 @@ def test_a_rotary_model_is_split_where_it_is():
     def split(model, ids):
         read = load(model)
         seen, measured = Observations.empty(len(read.layers), read.heads), Measurement({}, [])
-        add_text(seen, model, ids, *make_splits(measured, model, read, [ids]))
+        add_text(seen, model, ids, *make_splits(measured, read, [ids]))
         return seen.parts, seen.mean_parts, *measured.mean_kernels
 
     due = split(pretrained.load(checkpoint), ids)

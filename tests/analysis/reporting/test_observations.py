@@ -6,9 +6,11 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
-from analysis.reporting.observations import Observations, _Observer, describe_map, describe_rows, draw_repeats, tokenise
+from analysis.reporting.observations import Observations, add_layer, describe_map, describe_rows, draw_repeats, tokenise
 from analysis.statistics.normality import critical_value, lilliefors
-from tests.analysis.tiny import draw
+from analysis.surveys.layer_runs import LayerOnText
+from analysis.transformer.attention import project
+from tests.analysis.tiny import draw, random_layer
 
 MAPS = torch.tensor(
     [[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.5, 0.25, 0.25]], [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.1, 0.8, 0.1]]],
@@ -34,13 +36,14 @@ def test_the_numbers_of_two_maps_by_hand(causal):
         [shares[0], 7 / 12, moved[0], (0.25 + 0.25) / 2, 0.0, (1 + 0.75 + 0.25) / 3],
         [shares[1], 16 / 30, moved[1], (0.5 + 0.8) / 2, 0.0, (1 + 0.5 + 0.1) / 3],
     ]
-    np.testing.assert_allclose(describe_map(MAPS, LENGTHS, causal=causal), due, rtol=1e-12)
-    ahead = describe_map(MAPS.mT, LENGTHS, causal=False)
+    visible = torch.tensor([1, 2, 3] if causal else [3, 3, 3])
+    np.testing.assert_allclose(describe_map(MAPS, LENGTHS, visible), due, rtol=1e-12)
+    ahead = describe_map(MAPS.mT, LENGTHS, torch.tensor([3, 3, 3]))
     assert ahead[:, 3:].tolist() == [pytest.approx([0.0, 0.25, 2 / 3]), pytest.approx([0.0, 0.65, 1.6 / 3])]
 
 
 def test_values_of_zero_move_nothing():
-    assert describe_map(MAPS, 0 * LENGTHS, causal=True)[:, 2].tolist() == [0.0, 0.0]
+    assert describe_map(MAPS, 0 * LENGTHS, torch.tensor([1, 2, 3]))[:, 2].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("shape", [(9, 20), (20, 9)])
@@ -73,30 +76,23 @@ def test_shares_and_means_over_texts():
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_texts_of_a_batch_are_seen_without_their_padding(causal):
-    heads, channel, scale, lengths = 2, 3, 0.7, [18, 21]
-    query, key, value = (draw(2, heads, 21, channel, seed=seed).float() for seed in range(3))
-    bias = draw(1, heads, 21, 21, seed=4).float()
-    b_Q, b_K = draw(heads, 1, channel, seed=5), draw(heads, 1, channel, seed=6)
-    seen = Observations.empty(2, heads)
-    observer = _Observer(seen, lambda layer, n, s: (b_Q, b_K), None)
-    output = observer(1, query, key, value, scale=scale, causal=causal, lengths=lengths, bias=bias)
-    numbers, scores, parts = 0, 0, 0
-    for text, n in enumerate(lengths):
-        q, k, v = (rows[text, :, :n] for rows in (query, key, value))
-        visible = torch.ones(n, n).bool().tril() if causal else torch.ones(n, n).bool()
-        maps = (scale * q @ k.mT + bias[0, :, :n, :n]).masked_fill(~visible, -torch.inf).softmax(-1)
-        torch.testing.assert_close(output[text, :, :n], maps @ v)
-        assert not output[text, :, n:].any()
-        numbers = numbers + describe_map(maps, v.norm(dim=-1), causal=causal)
-        scores = scores + gates.read_gates(maps, causal=causal).scores
-        bare_q, bare_k = q.double() - b_Q, k.double() - b_K
-        split = [bare_q @ bare_k.mT, b_Q @ bare_k.mT, bare_q @ b_K.mT, b_Q @ b_K.mT]
-        split = torch.stack([(scale * part).expand(heads, n, n) for part in split])
-        parts = parts + attribute_divergence(split, visible).parts.sum(-1).T
-    np.testing.assert_allclose(seen.heads[1], numbers, rtol=1e-5)
-    np.testing.assert_allclose(seen.gates[1], scores, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(seen.parts[1], parts, rtol=1e-4, atol=1e-6)
+def test_what_a_layer_shows_is_added_up_by_its_number(causal):
+    n, layer = 18, random_layer(2, 6, 3, causal=causal)
+    shown = LayerOnText(1, 0, layer, draw(n, 6))
+    b_Q, b_K = draw(2, 1, 3, seed=5), draw(2, 1, 3, seed=6)
+    seen = Observations.empty(2, 2)
+    add_layer(seen, shown, {"parts": lambda number, length: (b_Q, b_K)})
+    q, k, v = (
+        project(shown.x, W, b) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
+    )
+    visible = torch.ones(n, n).bool().tril() if causal else torch.ones(n, n).bool()
+    maps = (layer.scale * q @ k.mT).masked_fill(~visible, -torch.inf).softmax(-1)
+    bare_q, bare_k = q - b_Q, k - b_K
+    split = [bare_q @ bare_k.mT, b_Q @ bare_k.mT, bare_q @ b_K.mT, b_Q @ b_K.mT]
+    split = torch.stack([(layer.scale * part).expand(2, n, n) for part in split])
+    np.testing.assert_allclose(seen.heads[1], describe_map(maps, v.norm(dim=-1), visible.sum(-1)))
+    np.testing.assert_allclose(seen.gates[1], gates.read_gates(maps, causal=causal).scores)
+    np.testing.assert_allclose(seen.parts[1], attribute_divergence(split, visible).parts.sum(-1).T)
     assert not seen.heads[0].any()
     assert not seen.mean_parts.any()
 

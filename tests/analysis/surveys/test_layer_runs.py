@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from analysis import attend, compute_scores, layer_inputs, load, score_parts
+from analysis.maps.streaming import MapStatistics
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
+from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
+from analysis.surveys.layer_runs import run_layers, visit_layers
 
 TEXTS = ["Nobody expects it.", "A longer sentence, so that the first one is padded on one of its sides."]
 
@@ -57,6 +60,52 @@ def test_ids_alone_and_arrays_are_inputs():
     model = pretrained.load(find("gpt2-mini"))
     ids = np.array([[5, 6, 7, 8]])
     assert torch.equal(layer_inputs(model, ids, 1), layer_inputs(model, {"input_ids": torch.tensor(ids)}, 1))
+
+
+READ = [family for family in FAMILIES if not family.files_only]
+
+
+@pytest.mark.parametrize("family", READ, ids=[f"{family.name} {family.stack}" for family in READ])
+def test_every_family_is_shown_layer_by_layer_as_it_runs(family):
+    model = tiny_model(family.model_types[0]).float()
+    inputs = {name: each.float() if each.is_floating_point() else each for name, each in tiny_inputs(model).items()}
+    read, shown = load(model, stack=family.stack), []
+    own = run_layers(model, read, inputs)
+    visit_layers(read, inputs, lambda seen: shown.append(seen.attention) if seen.text == 0 else None)
+    assert len(shown) == len(own)
+    for maps, due in zip(shown, own, strict=True):
+        torch.testing.assert_close(maps, due.attention[0].to(maps.dtype), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mistral", "gpt_oss", "bloom", "gpt_neo", "bert"])
+def test_padding_is_left_out_of_what_is_shown(kind):
+    model, shown = tiny_model(kind), {}
+    ids = torch.arange(2, 26).reshape(2, 12)
+    mask = torch.ones_like(ids)
+    mask[1, 9:] = 0
+    keep = lambda seen: shown.update({(seen.number, seen.text): seen.attention})  # noqa: E731
+    visit_layers(model, {"input_ids": ids, "attention_mask": mask}, keep, lengths=[12, 9])
+    alone = model(ids[1:, :9], output_attentions=True).attentions
+    for number, due in enumerate(alone):
+        torch.testing.assert_close(shown[number, 1], due[0].to(shown[number, 1].dtype), rtol=0, atol=1e-5)
+        assert shown[number, 0].shape[-1] == 12
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt_oss"])
+def test_maps_are_counted_however_they_were_made(kind):
+    model, ids = tiny_model(kind), torch.arange(2, 22).reshape(2, 10)
+    layers, heads = len(load(model).layers), load(model).heads
+    counted = MapStatistics(layers, heads, 10)
+    visit_layers(model, ids, lambda seen: counted.add(seen.number, seen.attention))
+    own = torch.stack(model(ids, output_attentions=True).attentions).double()  # (layer, text, head, query, key)
+    assert counted.sequences().tolist() == [0] * 10 + [2]
+    for found, due in (
+        (counted.entropy(), torch.special.entr(own).sum(-1).mean((1, 3))),
+        (counted.row_mass(), own.sum(-1).mean(1)),
+        (counted.column_mass(), own.sum(-2).mean(1)),
+        (counted.diagonal_profile()[..., 8], own.diagonal(-1, -2, -1).mean((1, -1))),
+    ):
+        torch.testing.assert_close(found, due, rtol=0, atol=1e-6)
 
 
 def test_layers_that_share_their_modules_are_told_apart():
