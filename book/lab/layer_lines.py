@@ -34,18 +34,11 @@ def over_units(values: np.ndarray) -> np.ndarray:
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
     """Choose layers by their share of a model's depth: the first, one before the middle, the last; none twice.
 
-    Raises
-    ------
-    ValueError
-        If the model has fewer than two layers: what compares layers has nothing to compare then.
-
     Examples
     --------
     >>> by_depth(6), by_depth(12), by_depth(2)
     ((0, 2, 5), (0, 4, 11), (0, 1))
     """
-    if depth < 2:
-        raise ValueError(f"depth must be at least 2 to compare layers, got {depth}")
     return tuple(sorted({round(share * (depth - 1)) for share in shares}))
 
 

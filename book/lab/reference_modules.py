@@ -27,37 +27,8 @@ def attention_module(family: str, weights: AttentionLayer, *, base: float = 1000
     -------
     Callable
         From input to ``(output, attention)``; output before the residual sum and before any LayerNorm.
-
-    Raises
-    ------
-    ValueError
-        If the family is unknown, ``head * channel`` is not ``model``, which these modules demand, or rotary embeddings
-        meet an odd ``channel`` or a ``base`` that is not positive. The callable refuses an input that does not fit.
     """
-    if family not in MODULES:
-        raise ValueError(f"family must be one of {', '.join(MODULES)}, got {family!r}")
-    weights = weights.plain()
-    if weights.heads * weights.channel != weights.model:
-        raise ValueError(
-            f"head * channel must be model in these modules, "
-            f"got {weights.heads} * {weights.channel} and {weights.model}"
-        )
-    if family == "llama" and (weights.channel % 2 or not base > 0):
-        raise ValueError(
-            f"rotary embeddings need an even channel and a positive base, got {weights.channel} and {base}"
-        )
-    run = MODULES[family](weights, base)
-
-    def checked(x: Float[Tensor, "batch position model"]) -> tuple[Tensor, Tensor]:
-        if x.ndim != 3 or x.shape[-1] != weights.model or x.shape[1] == 0:
-            raise ValueError(
-                f"x must be (batch, position, {weights.model}) with at least one position, got {tuple(x.shape)}"
-            )
-        if x.dtype != weights.W_Q.dtype:
-            raise ValueError(f"x is {x.dtype} but the weights are {weights.W_Q.dtype}: convert one of them")
-        return run(x)
-
-    return checked
+    return MODULES[family](weights.plain(), base)
 
 
 def _flat(W: Tensor) -> Tensor:

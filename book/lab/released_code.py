@@ -57,22 +57,14 @@ def stored_blocks(W: Float[Tensor, "head model channel"]) -> Float[Tensor, "head
     holds what the features ``h c`` to ``h c + c - 1`` contribute to all outputs. It is the head's matrix if the whole
     weight is symmetric.
 
-    Raises
-    ------
-    ValueError
-        If the heads side by side are not as wide as the stream, so that the columns cannot be cut in this way.
-
     Examples
     --------
     >>> stored_blocks(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])).squeeze(-1)
     tensor([[1., 3.],
             [2., 4.]])
     """
-    heads, model, channels = W.shape
-    if heads * channels != model:
-        raise ValueError(f"W must have heads * channels equal to model, got {tuple(W.shape)}")
     stored = rearrange(W, "head model channel -> (head channel) model")
-    return rearrange(stored, "output (head channel) -> head output channel", head=heads)
+    return rearrange(stored, "output (head channel) -> head output channel", head=len(W))
 
 
 def with_stored_blocks(weights: AttentionLayer, *, biased: bool = False) -> AttentionLayer:

@@ -34,19 +34,7 @@ def rotary_module_scores(
         ``"gpt_neox"`` or ``"phi"`` (the rotation may be partial), or ``"qwen2"`` (full, groups allowed).
     groups
         How many sets of keys there are; the keys of ``weights`` must then be repeated for each head of a group.
-
-    Raises
-    ------
-    ValueError
-        If the family is unknown, ``head * channel`` is not ``model``, or the rotation does not pair halves, as all
-        three families do.
     """
-    if family not in _MODULES:
-        raise ValueError(f"family must be one of {', '.join(_MODULES)}, got {family!r}")
-    if weights.heads * weights.channel != weights.model:
-        raise ValueError(f"head * channel must be model, got {weights.heads} * {weights.channel} and {weights.model}")
-    if rotary.pairing != "halves":
-        raise ValueError(f"rotary must pair halves in these modules, got {rotary.pairing!r}")
     module = _MODULES[family](weights, rotary, groups or weights.heads).to(weights.W_Q).eval()
     angle = torch.arange(x.shape[1]).to(x)[:, None] * rotary.frequencies.to(x).repeat(2)
     with torch.no_grad():

@@ -90,15 +90,7 @@ def _mean_projections(model: nn.Module, layers: list[nn.Module], windows: Tensor
 
 @contextmanager
 def without_bias(model: nn.Module, part: str) -> Iterator[nn.Module]:
-    """Set the query or the key bias of all heads of a GPT-NeoX to 0, for a while.
-
-    Raises
-    ------
-    ValueError
-        If ``part`` is neither ``"query"`` nor ``"key"``.
-    """
-    if part not in PARTS:
-        raise ValueError(f"part must be one of {PARTS}, got {part!r}")
+    """Set the query or the key bias of all heads of a GPT-NeoX to 0, for a while."""
     layers = [layer.attention for layer in model.gpt_neox.layers]
     biases = [layer.query_key_value.bias for layer in layers]
     kept = [None if bias is None else bias.detach().clone() for bias in biases]

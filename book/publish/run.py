@@ -30,6 +30,7 @@ COPIED = (
     "book/experiments",
     "book/lab",
     "book/publish",
+    "book/viewers",
     "book/_templates",
     "book/assets",
     "book/references.bib",

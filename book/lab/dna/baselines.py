@@ -18,10 +18,6 @@ from book.lab.dna.phase import exchange_gaps, phases
 LETTERS = np.frombuffer(b"ACGT-", np.uint8)
 
 
-class NotFitted(RuntimeError):
-    """A classifier was asked before it was fitted."""
-
-
 def by_length(gene: Gene) -> Hashable:
     """Return the number of bases."""
     return len(gene.bases)
@@ -56,7 +52,6 @@ class Lookup:
 
     def fit(self, genes: Sequence[Gene]) -> "Lookup":
         """Count the classes of each key."""
-        _refuse_empty(genes)
         counts: dict[Hashable, Counter] = {}
         for gene in genes:
             counts.setdefault(self.key(gene), Counter())[gene.label] += 1
@@ -66,8 +61,6 @@ class Lookup:
 
     def predict(self, genes: Sequence[Gene]) -> list[str]:
         """Return a class for each sequence."""
-        if self.otherwise is None:
-            raise NotFitted("fit the lookup first")
         return [self.table.get(self.key(gene), self.otherwise) for gene in genes]
 
 
@@ -99,7 +92,6 @@ class KmerRegression:
         """Build the vocabulary of the training words and fit one weight a word and class."""
         from sklearn.linear_model import LogisticRegression
 
-        _refuse_empty(genes)
         unique = sorted({word for gene in genes for word in self._cut(gene)})
         self.words = {word: column for column, word in enumerate(unique)}
         self.model = LogisticRegression(C=self.strength, max_iter=300, tol=1e-3)
@@ -108,8 +100,6 @@ class KmerRegression:
 
     def predict(self, genes: Sequence[Gene]) -> list[str]:
         """Return a class for each sequence."""
-        if self.model is None:
-            raise NotFitted("fit the regression first")
         return self.model.predict(self._presence(genes)).tolist()
 
     def _cut(self, gene: Gene) -> list[str]:
@@ -151,7 +141,6 @@ class NearestLineage:
 
     def fit(self, genes: Sequence[Gene]) -> "NearestLineage":
         """Take the consensus of each lineage."""
-        _refuse_empty(genes)
         self.width = max(len(self._row(gene)) for gene in genes)
         rows = self._rows(genes)
         members: dict[tuple[str, str], list[int]] = {}
@@ -166,8 +155,6 @@ class NearestLineage:
 
     def predict(self, genes: Sequence[Gene]) -> list[str]:
         """Return a class for each sequence; among equally near lineages, that of the first in the alphabet."""
-        if self.consensus is None:
-            raise NotFitted("fit the lineages first")
         equal = _one_hot(self._rows(genes)) @ _one_hot(self.consensus).T  # compared letters less this: the distance
         return [self.labels[i] for i in equal.argmax(1)]
 
@@ -183,11 +170,6 @@ class NearestLineage:
 def _one_hot(rows: np.ndarray) -> np.ndarray:
     """Return five columns a letter; an ambiguous letter has none set, so it counts the same for every lineage."""
     return (rows[:, :, None] == LETTERS).reshape(len(rows), -1).astype(np.float32)
-
-
-def _refuse_empty(genes: Sequence[Gene]) -> None:
-    if not genes:
-        raise ValueError("genes must hold at least one sequence to fit on, got none")
 
 
 def hits(classifier, genes: Sequence[Gene]) -> np.ndarray:

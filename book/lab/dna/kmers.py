@@ -58,8 +58,6 @@ def build_tokenizer(sequences: Iterable[str], positions: int = 512):
     from transformers import PreTrainedTokenizerFast
 
     unique = sorted({word for bases in sequences for word in kmers(bases)})
-    if not unique:
-        raise ValueError("no sequence to build a vocabulary from")
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *unique])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -30,8 +30,6 @@ def phases(aligned: str, stride: int = STRIDE) -> np.ndarray:
     array([0, 0, 0, 0])
     """
     gap = np.frombuffer(aligned.encode(), np.uint8) == ord(GAP)
-    if gap.all():
-        raise ValueError(f"aligned must hold a base, got {len(aligned)} gaps")
     before = np.cumsum(gap)
     bases = np.flatnonzero(~gap)
     following = np.minimum(np.searchsorted(bases, np.arange(len(gap))), len(bases) - 1)
@@ -78,8 +76,6 @@ def exchange_gaps(aligned: str, gaps_of: str, fill: str) -> str:
     >>> exchange_gaps("AC-TA", "-CGTA", "AAGTA")
     '-CGTA'
     """
-    if not len(aligned) == len(gaps_of) == len(fill):
-        raise ValueError(f"needs rows of one alignment, got {len(aligned)}, {len(gaps_of)} and {len(fill)} columns")
     return "".join(GAP if g == GAP else f if own == GAP else own for own, g, f in zip(aligned, gaps_of, fill))
 
 

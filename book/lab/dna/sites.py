@@ -14,9 +14,6 @@ from book.lab.dna.simulate import Backbone
 
 
 def _columns(backbones: Sequence[Backbone]) -> np.ndarray:
-    lengths = {len(b.aligned) for b in backbones}
-    if len(lengths) != 1:
-        raise ValueError(f"backbones must be aligned to one length, got {sorted(lengths) or 'none'}")
     return np.array([np.frombuffer(b.aligned.encode(), np.uint8) for b in backbones])
 
 
@@ -67,11 +64,6 @@ def _by_class(backbones: Sequence[Backbone]) -> dict[str, tuple[np.ndarray, np.n
 def mark_tokens(gene: Gene, columns: np.ndarray, k: int = K, stride: int = STRIDE) -> np.ndarray:
     """Say of each k-mer of a sequence whether it covers one of the columns, or a gap that holds one.
 
-    Raises
-    ------
-    ValueError
-        If the sequence is not aligned, or not to as many columns.
-
     Examples
     --------
     The columns of ``AC-GT`` are cut into ``AC``, ``CG`` and ``GT``; the gap lies within the second.
@@ -80,10 +72,6 @@ def mark_tokens(gene: Gene, columns: np.ndarray, k: int = K, stride: int = STRID
     ...             k=2, stride=1).tolist()
     [False, True, False]
     """
-    if len(gene.aligned) != len(columns):
-        raise ValueError(
-            f"columns must be {len(gene.aligned)}, those of the aligned sequence {gene.name!r}, got {len(columns)}"
-        )
     place = np.flatnonzero(np.frombuffer(gene.aligned.encode(), np.uint8) != ord(GAP))
     before = np.concatenate([[0], np.cumsum(columns)])
     first = np.arange(0, len(place) - k + 1, stride)
@@ -97,8 +85,6 @@ def token_phases(gene: Gene, k: int = K, stride: int = STRIDE) -> np.ndarray:
     [0, 0, 1]
     """
     gap = np.frombuffer(gene.aligned.encode(), np.uint8) == ord(GAP)
-    if (~gap).sum() != len(gene.bases):
-        raise ValueError(f"the sequence {gene.name!r} must be aligned, with a base for each of its {len(gene.bases)}")
     before = np.cumsum(gap)[~gap]
     return before[0 : len(gene.bases) - k + 1 : stride] % stride
 

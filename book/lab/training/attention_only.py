@@ -45,11 +45,6 @@ class Config:
     longest: int = 31
 
     def __post_init__(self):
-        sizes = (self.vocab, self.length, self.model, self.heads, self.layers)
-        if min(sizes) < 1:
-            raise ValueError(f"vocab, length, model, heads and layers must be at least 1, got {sizes}")
-        if self.model % self.heads:
-            raise ValueError(f"model must be a multiple of heads, got {self.model} and {self.heads}")
         if not 1 <= self.shortest <= self.longest < self.length:
             raise ValueError(
                 f"blocks must be 1 to {self.length - 1} tokens to repeat, "
@@ -107,8 +102,6 @@ class Transformer(nn.Module):
         self, tokens: Int[Tensor, "batch position"], kept: Float[Tensor, "layer head"] | None = None
     ) -> Float[Tensor, "batch position vocab"]:
         """Return the logits of the next token at every position; ``kept`` is 0 for an ablated head, else 1."""
-        if tokens.shape[1] > len(self.positions):
-            raise ValueError(f"tokens are {tokens.shape[1]} long, the model has {len(self.positions)} positions")
         x = self.tokens[tokens] + self.positions[: tokens.shape[1]]
         for number, layer in enumerate(self.layers):
             x = x + layer(x, None if kept is None else kept[number])

@@ -100,15 +100,7 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
 
 
 def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **options: Any) -> dict:
-    """Train one of :data:`VARIANTS` and return its card; ``options`` are those of `gpt2_mini.train`.
-
-    Raises
-    ------
-    ValueError
-        If there is no variant of this name; else as `gpt2_mini.train`.
-    """
-    if name not in VARIANTS:
-        raise ValueError(f"name must be one of {', '.join(VARIANTS)}, got {name!r}")
+    """Train one of :data:`VARIANTS` and return its card; ``options`` are those of `gpt2_mini.train`."""
     variant = VARIANTS[name]
     architecture = gpt2_mini.Architecture(name, partial(make_model, variant), _describe(variant))
     return gpt2_mini.train(out, steps, architecture=architecture, **options)

@@ -29,12 +29,6 @@ def test_the_technical_documents_are_of_topics_that_no_model_was_trained_on():
         assert document.name.rsplit(", ", 1)[1] in held_out
 
 
-@pytest.mark.parametrize("arguments", [{"each": 0}, {"each": 7}])
-def test_a_number_that_is_not_there_is_refused(arguments):
-    with pytest.raises(ValueError, match="each must be from 1 to 6"):
-        documents.load_documents(**arguments)
-
-
 def test_an_unknown_kind_is_refused_by_name():
     with pytest.raises(ValueError, match=r"technical prose.*got poetry"):
         documents.load_documents("poetry")

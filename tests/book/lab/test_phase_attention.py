@@ -26,10 +26,3 @@ def test_uniform_attention_keeps_the_share_of_the_pairs():
     phase = np.array([0, 0, 3, 3, 3])
     even = torch.full((2, 5, 5), 0.2)
     assert phase_attention.kept_within(even, phase).tolist() == pytest.approx([13 / 25] * 2)
-    with pytest.raises(ValueError, match="groups must be 5"):
-        phase_attention.kept_within(even, phase[1:])
-
-
-def test_a_turn_needs_a_place_and_somewhere_else():
-    with pytest.raises(ValueError, match="places must leave some elsewhere"):
-        phase_attention.turn_at(torch.eye(8)[None], np.array([4]), window=3)

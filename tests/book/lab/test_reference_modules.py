@@ -95,33 +95,3 @@ def test_weights_come_back_out_of_the_module():
         assert torch.equal(getattr(read, name), tensor), name
     with pytest.raises(ValueError, match="must be a model of transformers"):
         load(torch.nn.Linear(2, 2))
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="family must be"):
-        attention_module("t5", random_layer())
-    with pytest.raises(ValueError, match="head \\* channel must be model"):
-        attention_module("gpt2", random_layer(2, 12, 4))
-
-
-@pytest.mark.parametrize("family", ["gpt2", "bert", "llama"])
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (draw(9, 12), r"\(batch, position, 12\)"),
-        (draw(1, 9, 11), "batch, "),
-        (draw(1, 0, 12), "at least one"),
-        (draw(1, 9, 12).float(), "convert one"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_modules_refuse_inputs_that_do_not_fit(family, x, message):
-    with pytest.raises(ValueError, match=message):
-        attention_module(family, random_layer())(x)
-
-
-def test_rotary_modules_refuse_what_cannot_turn():
-    with pytest.raises(ValueError, match="even channel"):
-        attention_module("llama", random_layer(4, 12, 3))
-    with pytest.raises(ValueError, match="positive base"):
-        attention_module("llama", random_layer(), base=-1.0)

@@ -8,11 +8,9 @@ import pytest
 from analysis.statistics.intervals import grouped_share_interval, share_interval
 from book.lab.dna import phase, simulate, splits
 from book.lab.dna.baselines import (
-    BASELINES,
     KmerRegression,
     Lookup,
     NearestLineage,
-    NotFitted,
     by_length,
     by_nothing,
     by_phase,
@@ -53,11 +51,6 @@ def test_words_after_a_deletion_are_other_words_unless_it_is_a_multiple_of_nine(
     assert bool(later & set(before)) == (width == 9)
 
 
-def test_a_sequence_of_gaps_has_no_phase():
-    with pytest.raises(ValueError, match="got 4 gaps"):
-        phase.phases("----")
-
-
 def test_only_deletions_leaves_phase_and_takes_bases():
     backbones = simulate.invent_backbones(0, codons=120)
     plain, fixed = phase.only_deletions(backbones), phase.only_substitutions(backbones)
@@ -67,11 +60,6 @@ def test_only_deletions_leaves_phase_and_takes_bases():
         assert all(a in ("-", b) for a, b in zip(old.aligned, substitutions.aligned))
     for column in zip(*(b.aligned for b in plain)):
         assert len(set(column) - {"-"}) <= 1
-
-
-def test_exchange_refuses_rows_of_other_alignments():
-    with pytest.raises(ValueError, match="rows of one alignment, got 2, 3 and 2"):
-        phase.exchange_gaps("AC", "ACG", "AC")
 
 
 def test_placing_finds_the_gaps_and_passes_over_ambiguity():
@@ -166,14 +154,6 @@ def test_nearest_lineage_without_alignment_is_led_by_the_deletion():
     assert NearestLineage(aligned=False).fit(train).predict([gene(hybrid)]) == ["Beta"]
     longer = Gene("x", BASES + "ACG")
     assert NearestLineage(aligned=False).fit(train).predict([longer]) == ["Mu"]
-
-
-@pytest.mark.parametrize("make", BASELINES.values(), ids=BASELINES)
-def test_all_refuse_nothing_and_haste(make):
-    with pytest.raises(ValueError, match="at least one sequence"):
-        make().fit([])
-    with pytest.raises(NotFitted):
-        make().predict([gene(BASES)])
 
 
 def test_hits():

@@ -109,8 +109,6 @@ def test_the_probe_reads_the_model(trained):
         without = gpt2_mini.evaluate(model, windows)
     assert without == pytest.approx(trace["held_out_no_key_bias"][-1], abs=1e-4)
     assert np.allclose(layer.attention.query_key_value.bias.view(8, 3, 16)[:, 0].detach().numpy(), query)
-    with pytest.raises(ValueError, match="part must be one of"), without_bias(model, "value"):
-        pass
 
 
 def test_variants_differ_in_one_thing_each():
@@ -158,5 +156,3 @@ def test_another_model_does_not_go_on_from_a_state(tmp_path):
     neox_mini.train(tmp_path, steps=2, device="cpu", corpus=TINY)
     with pytest.raises(ValueError, match="another run"):
         neox_mini.train(tmp_path, "neox-mini-partial", steps=2, device="cpu", corpus=TINY)
-    with pytest.raises(ValueError, match="name must be one of"):
-        neox_mini.train(tmp_path, "neox-maxi")
