@@ -79,7 +79,7 @@ def expand_home(path: Path) -> Path:
 
 
 def refuse_empty(argv: Sequence[str]) -> None:
-    """Refuse a value that is empty or blank, as an unset variable of a shell gives it: it would mean something else.
+    """Raise for a value that is empty or blank, as an unset variable of a shell gives it: it would mean something else.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def refuse_empty(argv: Sequence[str]) -> None:
 
 
 def refuse_undecoded(argv: Sequence[str]) -> None:
-    r"""Refuse an argument with bytes that are not text here: no record, page or library could name what was read.
+    r"""Raise for an argument with bytes that are not text here: no record, page or library could name what was read.
 
     Examples
     --------
@@ -114,8 +114,8 @@ def refuse_undecoded(argv: Sequence[str]) -> None:
 def explain(error: BaseException) -> str:
     """Say in one line what went wrong.
 
-    A sentence of this project stands as it is. Another library's does not know what was being done, so it gets its kind
-    and the line of ours that met it.
+    A message of this project is printed as it is. Another library's does not know what was being done, so its kind and
+    our line that met it are added.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def start(arguments: argparse.Namespace) -> int:
         os.environ["ANALYSIS_SOURCES"] = arguments.sources
     if arguments.download:
         os.environ["ANALYSIS_DOWNLOAD"] = "1"
-    device.choose(arguments.device)  # a name that is not a device, or no source, is refused in any command
+    device.choose(arguments.device)  # a name that is not a device, or no source, ends any command
     checkpoints.source_order()
     return arguments.run(arguments) or 0
 

@@ -1,6 +1,6 @@
 """Take a census of a model's heads on texts, one row per head; under torchrun the processes share the texts.
 
-Every few seconds what was measured so far is kept beside the table, so an interrupted census goes on where it was.
+Every few seconds what was measured so far is kept next to the table, so an interrupted census goes on where it was.
 """
 
 import json
@@ -99,7 +99,7 @@ class Processes:
 
 
 def count_processes() -> Processes:
-    """Read the variables that torchrun sets; refuse what it would not have set."""
+    """Read the variables that torchrun sets; raise for what it would not have set."""
     numbers = []
     for name, alone in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1")):
         text = os.environ.get(name, alone)
@@ -124,7 +124,7 @@ def _is_port(text: str) -> bool:
 
 
 def name_model(named: str | None, model: str | None) -> str:
-    """Return the model's name, which may stand by itself or behind --model.
+    """Return the model's name, which may be given alone or after --model.
 
     >>> name_model("a", None), name_model(None, "b"), name_model(None, None)
     ('a', 'b', 'minilm')

@@ -1,6 +1,6 @@
 """Write a report on a model: one page of HTML that opens anywhere, and the same numbers as JSON.
 
-What was measured so far lies beside it until it is written, so an interrupted report goes on where it was. With
+What was measured so far lies next to it until it is written, so an interrupted report goes on where it was. With
 ``--certify`` the page says instead, of each layer and head, whether the parts add up to what the model's own modules
 compute; the exit status is 1 where they do not.
 """
@@ -39,7 +39,7 @@ def add_arguments(parser):
         help="compare each layer and head with the model's own modules instead, reading one matrix at a time: a page, "
         "certificate.json and badge.svg",
     )
-    parser.add_argument("--beside", metavar="MODEL", help="another model or checkpoint, shown beside it")
+    parser.add_argument("--beside", metavar="MODEL", help="another model or checkpoint, shown on the same page")
     parser.add_argument(
         "--book",
         metavar="ADDRESS",
@@ -48,7 +48,7 @@ def add_arguments(parser):
 
 
 def check_address(address: str) -> None:
-    """Refuse an address of another kind than a page has: a link must not run code.
+    """Raise for an address of another kind than a page has: a link must not run code.
 
     >>> check_address("javascript:alert(1)")
     Traceback (most recent call last):

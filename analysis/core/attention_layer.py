@@ -17,7 +17,7 @@ from analysis.core.shapes import say_shapes
 
 NOWHERE = StreamPositions("none")
 PLACES = ("input", "update", "sum")
-"""Where a norm stands: on what the layer reads, on what it writes, or on the stream after the sum of both."""
+"""Where a norm is applied: to what the layer reads, to what it writes, or to the stream after the sum of both."""
 KINDS = ("layer", "rms", "l2", "affine")
 """How a norm scales a row: minus its mean and by its deviation, by its root mean square, by that without weights, or
 not at all."""
@@ -281,7 +281,7 @@ class AttentionLayer(Frozen):
         """Return the same attention as a plain layer: keys and values for each head, the scale in ``W_Q``.
 
         What multiplies the maps of a head (``W_Q W_K^T`` and the like) takes its layer through this, so that it is
-        exact for every layer that it does not refuse.
+        exact for every layer for which it does not raise.
 
         Raises
         ------

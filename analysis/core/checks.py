@@ -45,7 +45,7 @@ def all_finite(tensor: Tensor) -> bool:
 
 
 def check_products(left: Tensor, right: Tensor, what: str) -> None:
-    """Refuse rows ``x`` of which something is so large that products leave the range of the dtype, and become nan.
+    """Raise for rows ``x`` of which something is so large that products leave the range of the dtype, and become nan.
 
     A nan that is there already is passed on.
 
@@ -60,7 +60,7 @@ def check_products(left: Tensor, right: Tensor, what: str) -> None:
 
 
 def check_tensor(name: str, tensor: Any) -> None:
-    """Refuse what is not a tensor of real numbers: a list, an array, complex numbers.
+    """Raise for what is not a tensor of real numbers: a list, an array, complex numbers.
 
     >>> check_tensor("rows", [1.0, 2.0])
     Traceback (most recent call last):
@@ -91,7 +91,7 @@ def check_detached(name: str, value: object) -> None:
 
 
 def check_fit(name: str, tensor: Any, shape: Sequence[int], what: str, like: Tensor) -> None:
-    """Refuse what has not this shape, or not the dtype or the device of ``like``, which is called ``what``.
+    """Raise for a tensor of another shape, or of another dtype or device than ``like``; the message names it ``what``.
 
     Raises
     ------
@@ -114,14 +114,8 @@ def check_fit(name: str, tensor: Any, shape: Sequence[int], what: str, like: Ten
         )
 
 
-def check_rows(name: str, rows: Any, width: int, what: str, like: Tensor) -> None:
-    """Refuse what is not ``(..., width)``, in the dtype and on the device of ``like``, which is called ``what``."""
-    check_tensor(name, rows)
-    check_fit(name, rows, (*rows.shape[:-1], width), what, like)
-
-
 def check_floating(name: str, tensor: Any, *axes: str, exact: bool = False) -> None:
-    """Refuse what is not a float32 or float64 tensor with (at least) the given last axes, none of them empty.
+    """Raise for what is not a float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     For formulas, which pass nan on; what would hide it calls `check_real`. ``exact``: these axes and no others.
 
@@ -163,7 +157,7 @@ def _written(axes: Sequence[str], exact: bool) -> str:
 
 
 def check_tokens(name: str, tokens: Any, *axes: str, exact: bool = False) -> None:
-    """Refuse what is not a tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
+    """Raise for what is not a tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
 
     Raises
     ------
@@ -188,7 +182,7 @@ def check_tokens(name: str, tokens: Any, *axes: str, exact: bool = False) -> Non
 
 
 def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:
-    """Refuse whole numbers that are not in ``0..vocab-1``.
+    """Raise for whole numbers that are not in ``0..vocab-1``.
 
     >>> check_vocabulary("tokens", torch.tensor([0, 3]), 3)
     Traceback (most recent call last):
@@ -199,7 +193,7 @@ def check_vocabulary(name: str, tokens: Tensor, vocab: int) -> None:
 
 
 def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None:
-    """Refuse what is not a bool tensor with (at least) the given axes, none of them empty.
+    """Raise for what is not a bool tensor with (at least) the given axes, none of them empty.
 
     >>> check_mask("keep", torch.tensor([1.0, 0.0]), "position")
     Traceback (most recent call last):
@@ -211,7 +205,7 @@ def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None
 
 
 def check_real(name: str, tensor: Any, *axes: str) -> None:
-    """Refuse what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
+    """Raise for what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     Raises
     ------
@@ -231,7 +225,7 @@ def check_real(name: str, tensor: Any, *axes: str) -> None:
 
 
 def check_distributions(name: str, rows: Any, *axes: str) -> None:
-    """Refuse what is not a tensor of finite rows, along the last axis, that sum to 1 with no negative entry.
+    """Raise for what is not a tensor of finite rows, along the last axis, that sum to 1 with no negative entry.
 
     >>> check_distributions("attention", torch.tensor([[0.5, 0.1]]), "key")
     Traceback (most recent call last):
@@ -247,7 +241,7 @@ def check_distributions(name: str, rows: Any, *axes: str) -> None:
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that holds nan or infinity.
+    """Raise for a tensor that holds nan or infinity.
 
     >>> check_finite("rows", torch.tensor([1.0, float("inf")]))
     Traceback (most recent call last):

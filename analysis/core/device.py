@@ -33,7 +33,7 @@ def choose(name: str | None = None) -> torch.device:
     if not named:
         raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {name!r}")
     if name != "cpu" and int(named[1] or 0) >= torch.cuda.device_count():  # torch itself reads cuda:256 as cuda:0
-        raise ValueError(f"device {name!r} was asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
+        raise ValueError(f"device {name!r} was chosen, but torch sees {torch.cuda.device_count()} CUDA devices")
     return torch.device(name)
 
 

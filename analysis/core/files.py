@@ -46,7 +46,7 @@ def resolve_path(path: str | Path) -> Path:
 
 
 def check_regular(path: str | Path, largest: int | None = None) -> None:
-    """Refuse a pipe, a socket or a device, of which reading may never end, and a file of more bytes than ``largest``.
+    """Raise for a pipe, a socket or a device, where reading may never end, and a file of more bytes than ``largest``.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_regular(path: str | Path, largest: int | None = None) -> None:
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
-    """Write a file whole or not at all: under a temporary name beside it, then renamed.
+    """Write a file whole or not at all: under a temporary name in the same folder, then renamed.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def read_written(folder: Path) -> dict[str, list[str]]:
 
 
 def refuse_changed(folder: Path, files: Mapping[str, str]) -> None:
-    """Refuse files that no earlier run wrote as they are.
+    """Raise for files that no earlier run wrote as they are.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
 def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> Iterator[Path]:
     """Hold a folder for results of one kind, so that nothing of anybody else is overwritten, and nothing by two.
 
-    The folder is made if it is missing. While it is held, another process is refused at once. A folder that gets
+    The folder is made if it is missing. While it is held, another process gets an error at once. A folder that gets
     nothing is left as it was.
 
     Parameters
@@ -295,7 +295,7 @@ def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> It
             file.flush()
             yield folder
         finally:
-            with suppress(OSError):  # of a full disk: the next claim refuses what is not listed, and nothing is lost
+            with suppress(OSError):  # of a full disk: the next claim raises for what is not listed, and nothing is lost
                 if written := _digests(folder, files):
                     write_json(folder / WRITTEN, read_written(folder) | {name: [of] for name, of in written.items()})
             if not _foreign(folder):
@@ -316,7 +316,7 @@ def _name_some(entries: list[str]) -> str:
 
 
 def _lock_at_once(file: IO, refusal: str) -> None:
-    """Lock an open file until it is closed, or refuse; without fcntl (Windows) there is no lock."""
+    """Lock an open file until it is closed, or raise; without fcntl (Windows) there is no lock."""
     try:
         import fcntl
     except ImportError:

@@ -10,7 +10,7 @@ from analysis.core.checks import all_finite
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frozen:
-    """The base of frozen dataclasses whose fields are tensors: refusals, and copies elsewhere."""
+    """The base of frozen dataclasses whose fields are tensors: checks, and copies elsewhere."""
 
     def __post_init__(self):
         for field in fields(self):
@@ -21,13 +21,13 @@ class Frozen:
             if not tensor.is_floating_point() or tensor.dtype != first.dtype:
                 raise ValueError(
                     f"{field.name} must be of a floating dtype, the same for all fields, got "
-                    f"{tensor.dtype} beside {fields(self)[0].name} in {first.dtype}"
+                    f"{tensor.dtype} and {fields(self)[0].name} in {first.dtype}"
                 )
             if not all_finite(tensor):
                 raise ValueError(f"{field.name} holds entries that are not finite (nan or inf)")
 
     def _fit(self, like: str, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Refuse the first field whose shape is not the one that fits ``like``."""
+        """Raise for the first field whose shape is not the one that fits ``like``."""
         for name, shape in shapes.items():
             if (own := tuple(getattr(self, name).shape)) != shape:
                 raise ValueError(f"{name} must have shape {shape} to fit {like}, got {own}")

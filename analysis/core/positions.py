@@ -21,7 +21,7 @@ PAIRINGS = ("halves", "neighbours")
 
 @dataclass(frozen=True)
 class StreamPositions:
-    """Positions, if there are any, stand in the rows that the layer reads; the scores add nothing of their own."""
+    """Positions, if there are any, are in the rows that the layer reads; the scores add nothing of their own."""
 
     kind: str
     """``"learned"``, ``"sinusoidal"``, ``"convolution"`` or ``"none"``."""

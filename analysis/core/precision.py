@@ -1,4 +1,4 @@
-"""The precision in which a function computes: that of its tensors, also where a caller asked for less around it."""
+"""The precision in which a function computes: that of its tensors, also under a caller's autocast."""
 
 import functools
 from collections.abc import Callable

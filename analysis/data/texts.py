@@ -76,7 +76,7 @@ def passages(longest: int | None = None, count: int | None = None, source: str |
     least = 1 if source is not None else max(1, count or 1)
     if len(short) < least:
         raise ValueError(
-            f"{least} passages were asked for, but only {len(short)} of {len(texts)} in "
+            f"{least} passages were wanted, but only {len(short)} of {len(texts)} in "
             f"{source or 'the bundle'} have at most "
             f"{'any number of' if longest is None else longest} words"
         )
@@ -155,7 +155,7 @@ def corpus(held_out: bool = False) -> str:
 
     Paragraphs of the topics, then of the docstrings, each kept only where it first occurs. What occurs in a held-out
     topic is in no other part, so that nothing held out was trained on. The text depends on the Python version: state
-    :func:`digest` of it beside whatever was made with it.
+    :func:`digest` of it with whatever was made with it.
     """
     kept_out = _held_out_topics()
     away = dict.fromkeys(_paragraphs("\n\n".join(kept_out.values())))

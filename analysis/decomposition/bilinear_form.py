@@ -14,18 +14,18 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Residual
-from analysis.core.checks import check_floating
+from analysis.core.signatures import checked
 
 Bordered = Float[Tensor, "head row column"]
 
 
+@checked
 def homogeneous(x: Residual) -> Float[Tensor, "*batch position extended"]:
     """Append a coordinate that is 1 to every row.
 
     >>> homogeneous(torch.tensor([[5.0, 6.0]]))
     tensor([[5., 6., 1.]])
     """
-    check_floating("x", x, "position", "model")
     return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 

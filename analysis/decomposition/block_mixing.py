@@ -189,11 +189,6 @@ def expand_score(
         Before division by sqrt(channel), as (5.15) has it. Terms whose key part is the same for every key are constant
         along rows and vanish in the softmax ((5.16), (5.17)).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``parts`` is not a finite float32 or float64 tensor of three axes, or weights and biases do not fit it.
-
     Examples
     --------
     >>> one = torch.ones(1, 1)

@@ -13,9 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
-from analysis.core.axes import Attention, Residual
-from analysis.core.checks import check_fit, check_floating, check_real
-from analysis.core.precision import without_autocast
+from analysis.core.axes import Attention
+from analysis.core.signatures import checked
 from analysis.decomposition.qk_ov import ov_matrix, update_bias
 from analysis.transformer.layernorm import centre
 
@@ -44,6 +43,7 @@ def fold_value_bias(layer: AttentionLayer) -> AttentionLayer:
     return replace(layer, b_V=torch.zeros_like(layer.b_V), b_O=update_bias(layer))
 
 
+@checked
 def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer:
     r"""Fold the norm before a layer into it, all but the division by the size of a row.
 
@@ -56,12 +56,12 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
     Parameters
     ----------
     norm
-        By default the layer's own, which stands before it.
+        By default the layer's own input norm.
 
     Raises
     ------
     ValueError
-        If the norm has another width or dtype than the layer; or if none is given and none stands before the layer.
+        If the norm has another width or dtype than the layer; or if none is given and the layer has no input norm.
 
     Examples
     --------
@@ -73,18 +73,12 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
     (tensor([[[ 1., -2.],
              [-1.,  2.]]]), tensor([[0., 7.]]))
     """
-    check_floating("layer.W_Q", layer.W_Q, "model", "channel")
     own = layer.norm("input")
     norm = own if norm is None else norm
     if norm is None:
         raise ValueError(
-            "layer has no norm before it: one that stands after the sum is read by the stream too, and "
+            "layer has no norm before it: one applied after the sum is read by the stream too, and "
             "cannot be folded into the layer alone"
-        )
-    if norm.gain.shape != (layer.model,) or norm.gain.dtype != layer.W_Q.dtype:
-        raise ValueError(
-            f"norm must have width {layer.model} and {layer.W_Q.dtype} to fit the layer, "
-            f"got {tuple(norm.gain.shape)} and {norm.gain.dtype}"
         )
     matrices = {f"W_{name}": norm.gain[:, None] * getattr(layer, f"W_{name}") for name in "QKV"}
     if norm.kind == "layer":
@@ -92,32 +86,6 @@ def fold_norm(layer: AttentionLayer, norm: Norm | None = None) -> AttentionLayer
     bare = {"gain": torch.ones_like(norm.gain), "bias": torch.zeros_like(norm.bias), "has_bias": False}
     norms = tuple(replace(each, **bare) if each is own else each for each in layer.norms)
     return replace(layer, **_biases_at(layer, norm.bias), **matrices, norms=norms)
-
-
-@without_autocast
-def fold_origin(layer: AttentionLayer, origin: Float[Tensor, " model"]) -> AttentionLayer:
-    r"""Return the layer that reads ``x - origin`` as this one reads ``x``: ``b`` becomes ``b + origin W``.
-
-    .. math::  [x\;1] = [x - o\;\;1] \begin{pmatrix} I & 0 \\ o & 1 \end{pmatrix}
-
-    The content stays; what the origin contributes, ``o W_Q W_K^T``, moves into the semi-bias. So how much of a score is
-    content and how much is semi-bias depends on where the inputs are counted from.
-
-    Raises
-    ------
-    ValueError
-        If the origin has another width or dtype than the layer, or entries that are not finite.
-
-    Examples
-    --------
-    >>> one, zero = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    >>> layer = AttentionLayer(one, one, one, one, zero, zero, zero, torch.zeros(1))
-    >>> fold_origin(layer, torch.tensor([4.0])).b_Q
-    tensor([[4.]])
-    """
-    check_fit("origin", origin, (layer.model,), "the layer", layer.W_Q)
-    check_real("origin", origin)
-    return replace(layer, **_biases_at(layer, origin))
 
 
 def _biases_at(layer: AttentionLayer, row: Float[Tensor, " model"]) -> dict[str, Tensor]:
@@ -161,8 +129,10 @@ def fold_values(weights: AttentionLayer) -> OvCircuit:
     return OvCircuit(ov_matrix(weights), update_bias(weights))
 
 
-@without_autocast
-def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Residual:
+@checked
+def apply_folded(
+    attention: Attention, x: Float[Tensor, "*others key model"], circuit: OvCircuit
+) -> Float[Tensor, "*batch query model"]:
     r"""Weight the inputs, not the values: ``sum_h (A_h x) W_VO_h + b_VO``.
 
     Raises
@@ -180,19 +150,6 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
     tensor([[0., 4.],
             [1., 2.]])
     """
-    heads, model = circuit.W_VO.shape[:2]
-    check_floating("attention", attention, "head", "query", "key")
-    check_floating("x", x, "key", "model")
-    if attention.shape[-3] != heads or attention.shape[-1] != x.shape[-2]:
-        raise ValueError(
-            f"attention must be (..., {heads}, query, key) with one key for each row of x, got "
-            f"{tuple(attention.shape)} and x {tuple(x.shape)}"
-        )
-    for name, part in (("attention", attention), ("x", x)):
-        if part.dtype != circuit.W_VO.dtype:
-            raise ValueError(f"{name} must be in {circuit.W_VO.dtype} to fit W_VO, got {part.dtype}")
-    if x.shape[-1] != model:
-        raise ValueError(f"x must be (..., key, {model}) to fit W_VO, got {tuple(x.shape)}")
     off = (attention.sum(-1) - 1).abs().max().item()
     if not off <= 64 * torch.finfo(attention.dtype).eps * max(1, attention.shape[-1] ** 0.5):
         raise ValueError(
@@ -203,18 +160,12 @@ def apply_folded(attention: Attention, x: Residual, circuit: OvCircuit) -> Resid
     return einsum(mixtures, circuit.W_VO, "... head query model, head model out -> ... query out") + circuit.b_VO
 
 
-@without_autocast
-def missing_bias(attention: Attention, weights: AttentionLayer) -> Residual:
+@checked
+def missing_bias(attention: Attention, weights: AttentionLayer) -> Float[Tensor, "*batch query model"]:
     r"""Return what folding gets wrong where rows sum to ``r != 1``: ``sum_h (r_hi - 1) b_V_h W_O_h`` at each query.
 
     Add it to the folded output to get the layer's. Zero where all rows sum to 1.
     """
-    check_floating("attention", attention, "head", "query", "key")
-    if attention.shape[-3] != weights.heads or attention.dtype != weights.b_V.dtype:
-        raise ValueError(
-            f"attention must be (..., {weights.heads}, query, key) in {weights.b_V.dtype} to fit the "
-            f"weights, got {tuple(attention.shape)} in {attention.dtype}"
-        )
     return einsum(
         attention.sum(-1) - 1,
         weights.per_head(weights.b_V),

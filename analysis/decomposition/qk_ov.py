@@ -18,15 +18,13 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual, Scores
-from analysis.core.checks import check_fit, check_floating, check_real, check_tensor
 from analysis.core.positions import Rotary
-from analysis.core.precision import without_autocast
 from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
 from analysis.decomposition.rotary_channels import rotation_of, split_channels
 from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
 from analysis.matrices.spectra import product_singular_values
-from analysis.transformer.attention import Attended, check_input, hide_keys, mask_future, softmax
+from analysis.transformer.attention import Attended, hide_keys, mask_future, softmax
 from analysis.transformer.positional_encodings import rotation
 
 Patterns = Float[Tensor, "*batch head query model"]
@@ -183,7 +181,7 @@ def update_bias(weights: AttentionLayer) -> Float[Tensor, " model"]:
     return weights.b_O + einsum(weights.per_head(weights.b_V), weights.W_O, "head value, head value model -> model")
 
 
-@without_autocast
+@checked
 def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
     r"""Compute what each query looks for, in the coordinates of the stream.
 
@@ -195,7 +193,6 @@ def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
     -----
     McCormick's formula has no biases, so no :math:`c_h`.
     """
-    check_input(x, weights)
     weights = weights.plain()
     queries = einsum(x, weights.W_Q, "... query model, head model channel -> ... head query channel")
     return einsum(
@@ -205,16 +202,15 @@ def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
     )
 
 
-@without_autocast
+@checked
 def messages(x: Residual, weights: AttentionLayer) -> Messages:
     """Compute what each key delivers in each head: ``M_h = x W^M_h``, without biases."""
-    check_input(x, weights)
     values = einsum(x, weights.per_head(weights.W_V), "... key model, head model channel -> ... head key channel")
     return einsum(values, weights.W_O, "... head key channel, head channel model -> ... head key model")
 
 
-@without_autocast
-def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False) -> Scores:
+@checked
+def match(patterns: Patterns, x: Float[Tensor, "*others key model"], channel: int, *, causal: bool = False) -> Scores:
     r"""Score every key against every pattern: ``P_h x^T / sqrt(channel)``.
 
     These are the scores of the layer less what is constant in a row, the two terms with ``b_K``; after the softmax
@@ -233,18 +229,14 @@ def match(patterns: Patterns, x: Residual, channel: int, *, causal: bool = False
     """
     if not channel >= 1:
         raise ValueError(f"channel must be the width of a head, at least 1, got {channel}")
-    _check_alike(patterns=patterns, x=x)
-    if patterns.ndim < 3 or x.ndim < 2 or patterns.shape[-1] != x.shape[-1]:
-        raise ValueError(
-            f"patterns (..., head, query, model) and x (..., key, model) must share the model axis, "
-            f"got {tuple(patterns.shape)} and {tuple(x.shape)}"
-        )
     scores = einsum(patterns, x, "... head query model, ... key model -> ... head query key") / math.sqrt(channel)
     return mask_future(scores) if causal else scores
 
 
-@without_autocast
-def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch head query model"]:
+@checked
+def deliver(
+    attention: Attention, messages: Float[Tensor, "*others head key model"]
+) -> Float[Tensor, "*batch head query model"]:
     r"""Sum each head's messages, weighted by how much the query attends to each key. Linear in each argument alone.
 
     .. math::  u_{hq} = \sum_k A_{hqk}\, m_{hk}
@@ -260,49 +252,26 @@ def deliver(attention: Attention, messages: Messages) -> Float[Tensor, "*batch h
     tensor([[[2., 0.],
              [1., 2.]]])
     """
-    _check_alike(attention=attention, messages=messages)
-    if min(attention.ndim, messages.ndim) < 3 or (attention.shape[-3], attention.shape[-1]) != messages.shape[-3:-1]:
-        raise ValueError(
-            f"attention (..., head, query, key) and messages (..., head, key, model) must share heads and "
-            f"keys, got {tuple(attention.shape)} and {tuple(messages.shape)}"
-        )
     return einsum(attention, messages, "... head query key, ... head key model -> ... head query model")
 
 
-def _check_alike(**tensors: Tensor) -> None:
-    """Refuse tensors that are not of one floating dtype."""
-    for name, tensor in tensors.items():
-        check_tensor(name, tensor)
-    dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
-    if len(set(dtypes.values())) > 1 or not all(dtype.is_floating_point for dtype in dtypes.values()):
-        raise ValueError(
-            f"{' and '.join(dtypes)} must be of one floating dtype, got {' and '.join(map(str, dtypes.values()))}"
-        )
-
-
-@without_autocast
+@checked
 def attend_by_patterns(x: Residual, weights: AttentionLayer) -> Attended:
     """Run a plain layer as patterns and messages; equal to ``attention.attend`` except for row constants of the scores.
 
-    ``updates`` are the heads' parts without ``b_V W_O``, which stands in the common bias.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` does not fit the layer, or this is not a plain attention layer (`AttentionLayer.plain`).
+    ``updates`` are the heads' parts without ``b_V W_O``, which is part of the common bias.
     """
-    check_floating("weights.W_Q", weights.W_Q, "model", "channel")
     scores = hide_keys(match(patterns(x, weights), x, weights.channel), weights.mask)
     attention = softmax(scores)
     updates = deliver(attention, messages(x, weights))
     return Attended(scores, attention, updates, updates.sum(-3) + update_bias(weights))
 
 
-@without_autocast
+@checked(finite=True)
 def change_gauge(
     weights: AttentionLayer,
-    G: Float[Tensor, "head channel other"] | None = None,
-    H: Float[Tensor, "head channel other"] | None = None,
+    G: Float[Tensor, "head channel channel"] | None = None,
+    H: Float[Tensor, "head channel channel"] | None = None,
 ) -> AttentionLayer:
     r"""Rewrite the factors so that no output changes: other queries, keys and values, the same layer.
 
@@ -317,7 +286,7 @@ def change_gauge(
     Raises
     ------
     ValueError
-        If a matrix is singular, to working precision, or not ``(head, channel, channel)`` in the layer's dtype.
+        If a matrix is singular, to working precision.
 
     Notes
     -----
@@ -327,8 +296,6 @@ def change_gauge(
     for name, matrix in (("G", G), ("H", H)):
         if matrix is None:
             continue
-        check_fit(name, matrix, (weights.heads, weights.channel, weights.channel), "the weights", weights.W_Q)
-        check_real(name, matrix)
         condition = torch.linalg.cond(matrix)
         if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
             raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")

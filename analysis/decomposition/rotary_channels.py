@@ -69,7 +69,7 @@ def rotation_of(layer: AttentionLayer) -> Rotary:
 
 
 def check_rotary(rotary: Rotary, channel: int) -> None:
-    """Refuse a rotation for heads of another width."""
+    """Raise for a rotation of heads of another width."""
     if rotary.channel != channel:
         raise ValueError(
             f"rotary must turn heads of width {channel} to fit the weights, got one for width {rotary.channel}"

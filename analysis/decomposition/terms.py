@@ -53,7 +53,7 @@ class ScoreTerms:
     kernel
         ``(head, 1, 1)``: ``b_Q`` with ``b_K``; with rotary positions a function of the distance.
     positions
-        What positions add beside turning queries and keys (ALiBi, buckets); ``None`` where that is nothing.
+        What positions add, apart from turning queries and keys (ALiBi, buckets); ``None`` if they add nothing.
     """
 
     content: Scores
@@ -110,7 +110,7 @@ def score_terms(
     layer
         The layer, of any family.
     origin
-        ``o``, such as the mean of what a layer reads: what all queries have in common then stands apart. Default 0.
+        ``o``, such as the mean of what a layer reads: what all queries share is then a part of its own. Default 0.
     queries
         The rows that the queries are made of, where they are not ``x``.
     positions
@@ -120,7 +120,7 @@ def score_terms(
     ------
     TypeError, ValueError
         If ``x``, ``origin`` or ``queries`` has another width or dtype than the layer, no position, or entries that are
-        not finite; or if there are ``queries`` where positions act inside the attention: where they stand is unknown.
+        not finite; or if there are ``queries`` where positions act inside the attention: their positions are unknown.
 
     References
     ----------

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual
-from analysis.core.checks import all_finite, check_floating
+from analysis.core.checks import all_finite
+from analysis.core.signatures import checked
 from analysis.transformer.layernorm import check_layer_norm
 
 
@@ -31,6 +32,7 @@ def uniform_causal(n: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, 
     return torch.ones(n, n, dtype=dtype).tril() / torch.arange(1, n + 1, dtype=dtype)[:, None]
 
 
+@checked
 def cumulative_means(x: Residual) -> Residual:
     """Return in row ``i`` the mean of the first ``i`` rows: what ``uniform_causal`` times ``x`` is, in one pass.
 
@@ -38,7 +40,6 @@ def cumulative_means(x: Residual) -> Residual:
     tensor([[0., 4.],
             [1., 2.]])
     """
-    check_floating("x", x, "position", "model")
     return x.cumsum(-2) / torch.arange(1, x.shape[-2] + 1, dtype=x.dtype, device=x.device)[:, None]
 
 

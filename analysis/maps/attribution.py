@@ -89,7 +89,7 @@ def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
 
     Examples
     --------
-    One key beside another that is ``s`` better has on the way ``log(2 / (1 + exp(-s))) / s`` less than all:
+    Of two keys, the one that is ``s`` better has ``log(2 / (1 + exp(-s))) / s`` less than all on the way:
 
     >>> mean = path_mean(torch.tensor([0.0, 2.0], dtype=torch.float64))
     >>> bool((mean[1] - math.log((1 + math.exp(2)) / 2) / 2).abs() < 1e-15)
@@ -268,7 +268,7 @@ def _divergence(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def _check(scores: Tensor, visible: Tensor | None, name: str = "scores") -> tuple[Tensor, Tensor]:
-    """Refuse what has no split; return the scores and the mask in a shape that broadcasts."""
+    """Raise for what has no split; return the scores and the mask in a shape that broadcasts."""
     if not isinstance(scores, Tensor) or scores.dtype not in (torch.float32, torch.float64):
         actual = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
         raise TypeError(f"{name} must be a tensor in float32 or float64, got {actual}")

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
-from analysis.core.checks import check_distributions, check_fit, check_floating, check_real
+from analysis.core.checks import check_distributions
+from analysis.core.signatures import checked
 from analysis.transformer.attention import compute_scores, softmax
 
 
+@checked(mixed=True)
 def mean_total_variation(
     maps: Attention, others: Float[Tensor, "other query key"]
 ) -> Float[Tensor, "*batch head other"]:
@@ -21,44 +23,25 @@ def mean_total_variation(
 
     .. math::  \frac{1}{n} \sum_i \tfrac12 \sum_j |a_{ij} - a'_{ij}|
 
-    Raises
-    ------
-    ValueError
-        If the maps have other queries or keys.
-
     Examples
     --------
     >>> eye, even = torch.eye(2)[None], torch.full((1, 2, 2), 0.5)
     >>> mean_total_variation(eye, torch.cat([eye, even]))
     tensor([[0.0000, 0.5000]])
     """
-    check_floating("maps", maps, "head", "query", "key")
-    check_floating("others", others, "other", "query", "key")
-    if maps.shape[-2:] != others.shape[-2:] or others.ndim != 3:
-        raise ValueError(
-            f"others must be (other, {', '.join(map(str, maps.shape[-2:]))}) to fit maps, got {tuple(others.shape)}"
-        )
     return torch.stack([_row_distance(maps, other).mean(-1) for other in others.to(maps)], -1)
 
 
+@checked(finite=True)
 def attention_moved(
     x: Residual, weights: AttentionLayer, *, rows: Residual | None = None, instead: AttentionLayer | None = None
 ) -> Float[Tensor, "*batch head query"]:
     """Return the share of each row's attention that moves when the rows or the weights are replaced by others.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If rows do not fit the layer or each other, or are not of finite floating numbers.
-
     Notes
     -----
     "The geometry of BERT", section 3.1.
     """
-    for name, stream in (("x", x), ("rows", x if rows is None else rows)):
-        check_real(name, stream, "position", "model")
-    if rows is not None:
-        check_fit("rows", rows, x.shape, "x", x)
     other = compute_scores(x if rows is None else rows, weights if instead is None else instead)
     return total_variation(softmax(compute_scores(x, weights)), softmax(other))
 

@@ -11,15 +11,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analysis.core.axes import Attention, Scores
-from analysis.core.checks import check_distributions, check_fit, check_floating, check_real
+from analysis.core.checks import check_distributions
+from analysis.core.signatures import checked
 
 
-def _check(attention: Attention) -> None:
-    check_real("attention", attention, "head", "query", "key")
+def _check_maps(attention: Attention) -> None:
     if (attention < 0).any() or not attention.flatten(-2).any(-1).all():
         raise ValueError("attention must have no negative entry and no map of zeros alone")
 
 
+@checked(finite=True)
 def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Tensor, "*batch head query"]:
     """Return each row's entropy as a share of ln n, its value for uniform attention: comparable across lengths.
 
@@ -43,7 +44,7 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     >>> relative_entropy(torch.tensor([[[0.5, 0.5, 0.0]]]), keys=2)
     tensor([[1.]])
     """
-    _check(attention)
+    _check_maps(attention)
     keys = attention.shape[-1] if keys is None else keys
     if not 2 <= keys <= attention.shape[-1]:
         raise ValueError(f"relative_entropy needs two keys (ln 1 is 0) and at most {attention.shape[-1]}, got {keys}")
@@ -53,10 +54,11 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     return row_entropy(attention) / math.log(keys)
 
 
+@checked(finite=True)
 def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*batch head"]:
     r"""Return the entropy of the histogram of a map's values, in nats: how many different grey levels the picture has.
 
-    The entries of each map are sorted into equal bins between 0 and its largest value; where a value stands does not
+    The entries of each map are sorted into equal bins between 0 and its largest value; the place of a value does not
     matter. It is 0 for uniform attention, where `row_entropy` is largest ("The geometry of BERT", section 5.2).
 
     Raises
@@ -74,7 +76,7 @@ def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*
     """
     if bins < 2:
         raise ValueError(f"bins must be at least 2, got {bins}")
-    _check(attention)
+    _check_maps(attention)
     values = attention.flatten(-2)
     level = (values / values.amax(-1, keepdim=True) * bins).long().clamp(max=bins - 1)
     counts = torch.zeros(*values.shape[:-1], bins, dtype=attention.dtype, device=attention.device)
@@ -82,12 +84,13 @@ def histogram_entropy(attention: Attention, bins: int = 256) -> Float[Tensor, "*
     return row_entropy(counts / values.shape[-1])
 
 
+@checked
 def entropy_of_scores(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     r"""Return the entropy of each row of ``softmax(scores)``, in nats, without a second logarithm.
 
     .. math::  H_i = \log Z_i - \sum_j p_{ij} s_{ij}, \qquad Z_i = \sum_j e^{s_{ij}}
 
-    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all. Refuses
+    Masked keys (minus infinity) count nothing. ``log i`` where ``i`` keys are equal, 0 where one has all. Raises for
     scores of which no softmax can be taken: nan, plus infinity, a row without any key that it may see.
 
     >>> entropy_of_scores(torch.zeros(1, 1, 4)).exp()
@@ -99,29 +102,22 @@ def entropy_of_scores(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"
 
 
 def _check_scores(scores: Float[Tensor, "*any key"]) -> None:
-    """Refuse scores with a row that has no softmax."""
-    check_floating("scores", scores, "key")
+    """Raise for scores with a row that has no softmax."""
     if (scores.isnan() | (scores == math.inf)).any():
         raise ValueError("scores hold nan or plus infinity; only minus infinity is allowed, for masked keys")
     if (scores == -math.inf).all(-1).any():
         raise ValueError("scores must leave at least one key to every row, got a row with none")
 
 
+@checked
 def count_visible_keys(scores: Scores) -> Float[Tensor, "*batch head query"]:
-    """Count the keys that each row may see (those not at minus infinity); refuses nan."""
-    check_floating("scores", scores, "key")
+    """Count the keys that each row may see (those not at minus infinity); raises for nan."""
     if scores.isnan().any():
         raise ValueError("scores hold nan: such a key is neither visible nor masked")
     return torch.isfinite(scores).sum(-1).to(scores.dtype)
 
 
-def score_range(scores: Scores) -> Float[Tensor, "*batch head query"]:
-    """Return the range of each row's visible scores, in nats; 0 exactly where the row is uniform."""
-    _check_scores(scores)
-    masked = torch.isinf(scores)
-    return scores.masked_fill(masked, -math.inf).amax(-1) - scores.masked_fill(masked, math.inf).amin(-1)
-
-
+@checked(mixed=True)
 def entropy_at(
     scores: Scores, inverse_temperatures: Float[Tensor, " temperature"]
 ) -> Float[Tensor, "temperature *batch head query"]:
@@ -147,11 +143,6 @@ def entropy_at(
     tensor([2., 1.])
     """
     _check_scores(scores)
-    check_floating("inverse_temperatures", inverse_temperatures, "temperature")
-    if inverse_temperatures.ndim != 1:
-        raise ValueError(
-            f"inverse_temperatures must be a list of at least one number, got shape {tuple(inverse_temperatures.shape)}"
-        )
     if not (torch.isfinite(inverse_temperatures).all() and (inverse_temperatures >= 0).all()):
         raise ValueError(f"inverse_temperatures must be finite and not negative, got {inverse_temperatures.tolist()}")
     masked = torch.isinf(scores)
@@ -176,23 +167,16 @@ def row_entropy(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, "
     return torch.special.entr(attention).sum(-1)
 
 
+@checked(finite=True)
 def kullback_leibler(p: Float[Tensor, "*any key"], q: Float[Tensor, "*any key"]) -> Float[Tensor, "*any"]:
     r"""Return :math:`KL(p \,\|\, q) = \sum_k p_k \ln(p_k / q_k)` of each row, in nats, with :math:`0 \ln 0 = 0`.
 
     Infinite where ``q`` is 0 and ``p`` is not. The divergence of a row from uniform attention, taken from its scores,
     is :func:`analysis.maps.attribution.divergence`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the rows have different shapes (nothing is broadcast), or are not of finite floating numbers.
-
     Examples
     --------
     >>> kullback_leibler(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5])).exp()
     tensor(2.)
     """
-    check_real("p", p, "key")
-    check_fit("q", q, p.shape, "p", p)
-    check_real("q", q, "key")
     return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)  # p / q may be too large for the dtype

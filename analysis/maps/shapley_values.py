@@ -50,7 +50,7 @@ def in_order(
 def shapley(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Float[Tensor, "part ..."]:
     """Return the mean of :func:`in_order` over all orders: sums, treats parts alike, depends on how others are cut.
 
-    Refuses more than six parts, which have too many orders.
+    Raises for more than six parts, which have too many orders.
 
     >>> s = torch.tensor([[0.0, 3.0]])
     >>> bool((shapley(torch.stack([s, s])).diff(dim=0).abs() < 1e-6).all())

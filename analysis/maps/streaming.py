@@ -221,7 +221,7 @@ class MapStatistics(Sums):
 
 
 def _check(query: Heads, key: Heads, value: Heads, scale: float, lengths: Sequence[int] | None) -> Sequence[int]:
-    """Refuse what is not the attention of one layer, before anything is computed; return every sequence's length."""
+    """Raise for what is not the attention of one layer, before anything is computed; return every sequence's length."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         check_tensor(name, tensor)
     shape = tuple(query.shape)

@@ -158,8 +158,8 @@ def _check_singular_values(values: Tensor) -> None:
 def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``(sum s^2)^2 / sum s^4`` of singular values ``s``: how many of them share the square of the norm.
 
-    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Refuses entries that are negative or not
-    finite: a matrix is not its singular values.
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero. Raises for entries
+    that are negative or not finite: a matrix is not its singular values.
 
     >>> effective_rank(torch.tensor([[2.0, 2.0, 0.0], [3.0, 0.0, 0.0],
     ...                              [0.0, 0.0, 0.0]]))
@@ -175,7 +175,7 @@ def effective_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*b
 def stable_rank(values: Float[Tensor, "*batch channel"]) -> Float[Tensor, "*batch"]:
     r"""Return ``sum s^2 / max s^2`` of singular values ``s``: the Frobenius over the spectral norm, squared.
 
-    ``channel`` where all are equal, 1 where one has all, 0 where all are zero; never more than the rank. Refuses
+    ``channel`` where all are equal, 1 where one has all, 0 where all are zero; never more than the rank. Raises for
     entries that are negative or not finite.
 
     >>> stable_rank(torch.tensor([[2.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))

@@ -151,11 +151,6 @@ def augment(
 def singular_values(W: Factor) -> Float[Tensor, "head least"]:
     """Return each head's singular values, largest first; the first is the most a row can be stretched.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``W`` is not ``(head, model, channel)`` of finite floating numbers.
-
     Examples
     --------
     >>> singular_values(torch.tensor([[[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]))

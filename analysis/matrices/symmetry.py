@@ -49,11 +49,6 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
     With ``[W_Q W_K] = U R`` (QR), the symmetric part is ``U (R J R^T / 2) U^T`` where ``J`` swaps the two halves,
     so a problem of size ``2 channel`` has all its non-zero eigenvalues.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the factors have different shapes or are not of finite floating numbers.
-
     Notes
     -----
     "The geometry of BERT", section 3.1. Computed in float64.
@@ -97,11 +92,6 @@ def score_variants(x: Residual, weights: AttentionLayer) -> dict[str, Scores]:
     ``as trained``; ``content alone`` (no biases); ``symmetric part of M``: content with ``(M + M^T) / 2``, indefinite;
     ``positive form``: content with ``W_K`` in place of ``W_Q``, so that ``M`` is positive semidefinite.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``x`` does not fit the layer, or is not of finite floating numbers.
-
     Notes
     -----
     "The geometry of BERT", section 3.1.
@@ -143,11 +133,6 @@ def asymmetry(matrix: Float[Tensor, "*any side side"]) -> Float[Tensor, "*any"]:
     r"""Return the share of a square matrix that is antisymmetric, :math:`\|A - A^T\|_F^2 / (4\|A\|_F^2)`, 0 to 1.
 
     A matrix of zeros is symmetric: 0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the matrix is not square, is empty, or is not of finite floating numbers.
 
     Examples
     --------

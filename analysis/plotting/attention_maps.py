@@ -17,7 +17,7 @@ from analysis.plotting import style
 def draw_gates(
     maps: Mapping[str, ArrayLike], values: ArrayLike, *, ax: style.Panels | None = None, cmap: str | None = None
 ) -> Figure:
-    """Draw small maps by name, four in a line; beside each row of a map stands what it makes of the values.
+    """Draw small maps by name, four in a line; next to each row of a map is what it makes of the values.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def draw_readings(
     cmap: str | None = None,
     colours: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw maps in pairs: the weights, and beside them the gate that each cell was read as.
+    """Draw maps in pairs: the weights, and next to them the gate that each cell was read as.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def draw_equation(
     kind
         ``"weights"`` colours from 0 to 1, ``"scores"`` from negative to positive, with white at 0.
     rows, columns
-        Names of the rows, which stand left of the first matrix, and for each matrix those of its columns.
+        Names of the rows, left of the first matrix, and for each matrix those of its columns.
     ax
         The panels to draw into, one for each matrix and one for each sign, in their order; default: a new figure.
     cmap
@@ -95,7 +95,7 @@ def _check_matrices(tables: list[np.ndarray]) -> None:
 
 
 def _check_words(tables: list[np.ndarray], rows: Sequence[str], **words: Sequence) -> None:
-    """Refuse signs, titles and names that are not as many as the matrices need; names may be left out."""
+    """Raise for signs, titles and names that are not as many as the matrices need; names may be left out."""
     count = len(tables)
     for name, due in {"signs": count - 1, "titles": count, "columns": count if words["columns"] else 0}.items():
         if len(words[name]) != due:

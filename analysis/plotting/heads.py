@@ -1,4 +1,4 @@
-"""One number per head: a dot for each head of a model over its layers, the control's heads in grey beside them.
+"""One number per head: a dot for each head of a model over its layers, the control's heads in grey next to them.
 
 What belongs here: pictures with a mark for each head.
 """
@@ -59,7 +59,7 @@ def draw_heads(
 def _label_last(
     panel: Axes, tables: tuple[np.ndarray, np.ndarray], names: tuple[str, str], colours: tuple[str, str]
 ) -> None:
-    """Name the two kinds of dots beside those of the last layer, the higher name above."""
+    """Name the two kinds of dots next to those of the last layer, the higher name above."""
     middles = [float(np.median(table[-1])) for table in tables]
     for k, colour in enumerate(colours):
         above = middles[k] > middles[1 - k] or (middles[k] == middles[1 - k] and k == 1)

@@ -1,6 +1,6 @@
 """Heat maps that stories draw: attention over the words of a text, and scores of all heads along a sequence.
 
-Drawn with seaborn, in the book's colours; maps beside each other share a scale.
+Drawn with seaborn, in the book's colours; maps in one row share a scale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def draw_maps(
     ax: style.Panels | None = None,
     cmap: str | None = None,
 ) -> Figure:
-    """Draw attention maps beside each other under their names, on one scale; a key without any weight stays blank.
+    """Draw attention maps in a row under their names, on one scale; a key without any weight stays blank.
 
     The scale runs from 0 to the largest weight, with more colours for small weights than for large ones. Of more than
     48 tokens every few are written; of more than 512, each cell shows the largest weight of several.
@@ -42,9 +42,9 @@ def draw_maps(
         By title; arrays or tensors of ``(query, key)``. Or the heads of a layer on one text, ``(head, query, key)``,
         which are titled by their numbers.
     tokens
-        What stands at each position.
+        Label of each position.
     queries
-        What stands at each query, for a window of a map or a single row; default: the tokens.
+        Label of each query, for a window of a map or a single row; default: the tokens.
     ax
         The panels to draw into, one for each that is drawn; default: a new figure.
     cmap
@@ -117,7 +117,7 @@ def draw_scores(
 ) -> Figure:
     """Draw scores of heads along a sequence, one row per head: purple below 0, green above.
 
-    The scale ends where nine of ten scores are within it, so that faint heads are seen beside strong ones. They are
+    The scale ends where nine of ten scores are within it, so that faint heads are visible next to strong ones. They are
     drawn into ``ax``, if it is given, in the colours ``cmap``, and the figure is returned.
 
     Examples

@@ -12,7 +12,7 @@ from analysis.plotting import style
 
 
 class Ladder(NamedTuple):
-    """One measure of a trained network and of its controls, by layer or by whatever else stands along an axis.
+    """One measure of a trained network and of its controls, by layer or along another axis.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One number per head beside what random draws give: is the trained value more than chance would do?"""
+"""One number per head and what random draws give: is the trained value more than chance would do?"""
 
 from collections.abc import Mapping
 

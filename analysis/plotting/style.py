@@ -144,7 +144,7 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
     Parameters
     ----------
     colours
-        Colours by what they stand for: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`RUNGS`.
+        Colours by what they mean: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`RUNGS`.
     cmap
         One colour map for scores, weights and positions, by matplotlib's name.
 

@@ -22,7 +22,7 @@ Keep = Bool[Tensor, "*last position"]
 
 
 def _zero_out(rows: Rows, keep: Keep | None) -> Rows:
-    """Put zeros where ``keep`` is False, whatever stands there; refuse what is not finite elsewhere."""
+    """Put zeros where ``keep`` is False, whatever stands there; raise for what is not finite elsewhere."""
     if keep is not None:
         shape = tuple(rows.shape[:-1])
         if tuple(keep.shape) != shape[len(shape) - keep.ndim :]:
@@ -60,7 +60,7 @@ def cone_index(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*batch"]:
     ------
     TypeError, ValueError
         If ``rows`` is not a finite float32 or float64 tensor, there is no position to sum, ``keep`` is not a mask of
-        booleans, or the index itself is too large for the dtype. What stands in rows that are not kept does not matter.
+        booleans, or the index itself is too large for the dtype. Rows that are not kept may hold anything.
 
     Notes
     -----
@@ -143,7 +143,7 @@ def resultant_length(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*ba
 
 
 def _count_directions(rows: Rows, keep: Keep | None) -> Int[Tensor, "*batch"]:
-    """Count the rows that are left after `_zero_out`; refuse one of zeros among those that count."""
+    """Count the rows that are left after `_zero_out`; raise for one of zeros among those that count."""
     n = (rows != 0).any(-1).sum(-1)
     positions = keep.sum(-1) if keep is not None else rows.shape[-2]
     if (n != positions).any():
@@ -202,11 +202,6 @@ def head_output_spectrum(attention: Attention, values: Float[Tensor, "*batch hea
         and with the size of V. ``stable_rank``:
         :math:`\sum_k \sigma_k^2 / \sigma_1^2`, from 1 (one direction) to the number of channels, free of both; 0 for an
         output of zeros.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If either is not a finite float32 or float64 tensor, or they have different heads or positions.
 
     Notes
     -----

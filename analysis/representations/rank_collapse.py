@@ -28,11 +28,6 @@ def residual(x: Float[Tensor, "*any row column"]) -> Float[Tensor, "*any"]:
 
     0 means that every row is the mean row, so rank 1 (or 0, where all are zero); rows of mean zero give 1.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``x`` is not of finite floating numbers, or has no row or column.
-
     Notes
     -----
     The residual of Dong et al. 2021, in the Frobenius norm and relative to X, for section 3.2 of

@@ -1,6 +1,6 @@
 r"""Sums that come out the same to the last bit in whatever order, and on however many processes, they are added.
 
-Numbers are kept as whole ones, in units of ``1/UNIT``; what has no such form, and sums that outgrow it, are refused.
+Numbers are kept as whole ones, in units of ``1/UNIT``; what has no such form, and sums that outgrow it, raise.
 What belongs here: fixed point, merging, means over texts. What does not: what is summed
 (:mod:`analysis.maps.streaming`).
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from analysis.core.checks import check_tensor
 
 UNIT = 2.0**32
-"""One in fixed point: sums are multiples of ``1/UNIT``, exact up to 2 billion; beyond that they are refused."""
+"""One in fixed point: sums are multiples of ``1/UNIT``, exact up to 2 billion; beyond that they raise."""
 LARGEST = 2.0**31
 
 

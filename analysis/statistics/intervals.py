@@ -168,7 +168,7 @@ def share_interval(hits: int, trials: int, level: float = 0.95) -> Interval:
 def rotations(values: np.ndarray | Sequence[float], marked: np.ndarray | Sequence[bool]) -> np.ndarray:
     """Compare the marked values with all of them, for the marks as they are and turned round by 1, 2, ...
 
-    Turning the marks keeps how they cluster and breaks only where they stand: what they reach by chance, for values
+    Turning the marks keeps how they cluster and breaks only their places: what they reach by chance, for values
     that are smooth or rare along the sequence.
 
     Returns

@@ -182,7 +182,7 @@ def critical_value(n: int, level: float = 0.05) -> float:
 def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]:
     """Return the share of Gaussian samples of size n with a larger D, from the table.
 
-    Values outside the table are its bounds: 0.9 stands for "0.9 or more", 0.001 for "0.001 or less".
+    Values outside the table are its bounds: 0.9 means "0.9 or more", 0.001 "0.001 or less".
 
     >>> p_value(torch.tensor([0.01, 0.5]), 768)
     tensor([0.9000, 0.0010], dtype=torch.float64)
@@ -232,11 +232,6 @@ def outlier_dimensions(rows: Float[Tensor, "row coordinate"], threshold: float =
     """List the coordinates whose root mean square, over standardised rows, exceeds ``threshold``; largest first.
 
     A Gaussian row has root mean square 1 in every coordinate.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `standardise`, or if there is no row.
 
     Examples
     --------

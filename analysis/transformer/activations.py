@@ -56,7 +56,7 @@ class LayerActivations:
 
 
 def check_keep(keep: Tensor, rows: Tensor) -> None:
-    """Refuse a mask that is not one boolean per position, or that keeps none.
+    """Raise for a mask that is not one boolean per position, or that keeps none.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from analysis.transformer.rotary import rotate
 Grouped = Float[Tensor, "*batch group position channel"]
 """Keys or values of groups of heads."""
 Places = Int[Tensor, "*#batch position"]
-"""Where rows stand: a whole number for each."""
+"""Positions of rows: a whole number for each."""
 
 
 @checked
@@ -42,7 +42,7 @@ def project(x: Residual, W: Float[Tensor, "head model channel"], b: Float[Tensor
 
 
 def check_places(positions: Places | None, layer: AttentionLayer) -> None:
-    """Refuse positions for a layer that counts the distance of rows by itself."""
+    """Raise for positions given to a layer that counts the distance of rows by itself."""
     if positions is not None and not isinstance(layer.positions, Rotary | Alibi | StreamPositions):
         raise ValueError(
             "positions are followed where they turn queries and keys, or with ALiBi; this layer has "
@@ -69,7 +69,7 @@ def arrange(
         The whole queries or keys of which ``rows`` are a part: the part is divided by the whole's norm, and gets
         nothing of a norm's bias. Parts so arranged add up to the whole but for that bias.
     positions
-        Where the rows stand, if it is not 0, 1, 2, ...
+        Positions of the rows, if they are not 0, 1, 2, ...
     """
     pair, rotary = layer.qk_norm, layer.positions if isinstance(layer.positions, Rotary) else None
     at = None if positions is None else positions.to(rows).unsqueeze(-2)  # for all heads
@@ -108,7 +108,7 @@ def meet(queries: Projected, keys: Grouped, layer: AttentionLayer) -> Scores:
 def added_by_positions(
     queries: Projected, keys: Grouped, layer: AttentionLayer, at: Places | None = None
 ) -> Float[Tensor, "*any head query key"] | None:
-    """Return what positions add to the scores beside turning queries and keys; ``None`` where that is nothing."""
+    """Return what positions add to the scores, apart from turning queries and keys; ``None`` if they add nothing."""
     positions, n = layer.positions, queries.shape[-2]
     if isinstance(positions, Alibi):
         place = torch.arange(n, device=queries.device) if at is None else at.unsqueeze(-2)  # for all heads
@@ -133,7 +133,7 @@ def compute_scores(x: Residual, layer: AttentionLayer, positions: Places | None 
     x
         What the attention reads: after the norm, where the family has one before it.
     positions
-        Where the rows stand, if it is not 0, 1, 2, ...; of a layer with rotary positions or ALiBi.
+        Positions of the rows, if they are not 0, 1, 2, ...; for a layer with rotary positions or ALiBi.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def attend(
 
 
 def check_input(x: Tensor, layer: AttentionLayer, name: str = "x") -> None:
-    """Refuse an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
+    """Raise for an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
     check_tensor(name, x)
     if x.ndim < 2 or x.shape[-1] != layer.model:
         raise ValueError(f"{name} must be (..., position, {layer.model}) to fit the layer, got {tuple(x.shape)}")

@@ -46,7 +46,7 @@ class AttentionOnly:
             raise ValueError("layers must be causal, got one whose queries see later keys: its mask says so")
 
     def layer(self, number: int) -> AttentionLayer:
-        """Return one layer; refuse a number that the model does not have."""
+        """Return one layer; raise for a number that the model does not have."""
         if not 0 <= number < len(self.layers):
             raise ValueError(f"layer must lie in 0..{len(self.layers) - 1}, the layers of the model, got {number}")
         return self.layers[number]
@@ -246,11 +246,6 @@ def composition_scores(
         The output matrices of one layer.
     W
         What the heads of a later layer read with: ``W_Q``, ``W_K`` or ``W_V``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If these are not finite float32 or float64 tensors of three axes, or W does not fit W_O.
 
     Examples
     --------

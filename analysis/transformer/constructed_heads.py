@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask
-from analysis.core.checks import check_tokens
-from analysis.core.precision import without_autocast
+from analysis.core.checks import check_vocabulary
+from analysis.core.signatures import checked
 from analysis.transformer.attention import compute_scores, hide_keys, softmax
 
 SHARP = 8.0  # nats: the best of 64 keys then takes 98 % of a row
 
 
+@checked
 def embed(tokens: Int[Tensor, " position"], vocab: int) -> Float[Tensor, "position model"]:
     """Return one row per position: one-hot token, then one-hot position.
 
@@ -27,11 +28,7 @@ def embed(tokens: Int[Tensor, " position"], vocab: int) -> Float[Tensor, "positi
     tensor([[0., 1., 1., 0.],
             [1., 0., 0., 1.]], dtype=torch.float64)
     """
-    check_tokens("tokens", tokens)
-    if tokens.ndim != 1:
-        raise ValueError(f"tokens must be (position,), got {tuple(tokens.shape)}")
-    if tokens.min() < 0 or tokens.max() >= vocab:
-        raise ValueError(f"tokens must lie in 0..{vocab - 1}, got {tokens.min():d}..{tokens.max():d}")
+    check_vocabulary("tokens", tokens, vocab)
     eye = torch.nn.functional.one_hot(tokens.long(), vocab)
     return torch.cat([eye, torch.eye(len(tokens)).to(eye)], 1).double()
 
@@ -94,7 +91,7 @@ def position_both(
     )
 
 
-@without_autocast
+@checked
 def attention_map(
     layer: AttentionLayer, tokens: Int[Tensor, " position"], *, causal: bool = False
 ) -> Float[Tensor, "query key"]:
@@ -104,7 +101,6 @@ def attention_map(
     ...               torch.tensor([0, 1, 0]))[0].round()
     tensor([0., 1., 0.], dtype=torch.float64)
     """
-    check_tokens("tokens", tokens)
     vocab = layer.model - len(tokens)
     scores = compute_scores(embed(tokens, vocab).to(layer.W_Q.dtype), layer)
     return softmax(hide_keys(scores, Mask(causal=causal)))[0]

@@ -142,7 +142,7 @@ def run_layer(
 
 
 def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
-    """Refuse maps that are not finite, or not one map of the positions of ``x`` for each head."""
+    """Raise for maps that are not finite, or not one map of the positions of ``x`` for each head."""
     check_real("patched_attention", patched_attention, "head", "query", "key")
     positions = x.shape[-2]
     if patched_attention.shape[-3:] != (heads, positions, positions):

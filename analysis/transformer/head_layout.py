@@ -12,7 +12,7 @@ from analysis.core.signatures import checked
 
 
 def check_blocks(name: str, width: int, blocks: int) -> None:
-    """Refuse a number of blocks that does not divide the width of rows.
+    """Raise for a number of blocks that does not divide the width of rows.
 
     >>> check_blocks("rows", 12, 5)
     Traceback (most recent call last):
@@ -25,11 +25,6 @@ def check_blocks(name: str, width: int, blocks: int) -> None:
 @checked
 def concatenate(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*batch row concatenated"]:
     """Put the blocks side by side, the first leftmost: Conc of "The geometry of BERT", definition 5.3.1.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than three axes, or one of these is empty.
 
     Examples
     --------
@@ -46,11 +41,6 @@ def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*b
     """Put the blocks one under another, the first on top.
 
     It is the transposed Conc of "The geometry of BERT", definition 5.3.4.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than three axes, or one of these is empty.
 
     Examples
     --------

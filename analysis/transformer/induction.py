@@ -189,11 +189,6 @@ def step(x: Float[Tensor, "position model"], layer: Layer) -> Step:
                \hat a_{ij} = e^{a_{ij}} / \sum_{s \le i} e^{a_{is}}, \quad a_{ij} = x_i^\top A x_j
 
     ``x`` has one row per position, so the matrices act from the right, transposed; equations 1 to 3 of the slides.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` has no row, or another width or dtype than the layer.
     """
     scores = einsum(x, layer.A, x, "query left, left right, key right -> query key")
     attention = softmax(mask_future(scores))
@@ -289,6 +284,6 @@ def required_sharpness(mass: float, keys: int, matches: int = 1) -> float:
 
 
 def check_counts(keys: int, matches: int) -> None:
-    """Refuse counts that no row of attention can have."""
+    """Raise for counts that no row of attention can have."""
     if keys < 1 or not 0 <= matches <= keys:
         raise ValueError(f"matches must lie in 0..keys and keys be at least 1, got {matches} and {keys}")

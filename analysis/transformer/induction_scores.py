@@ -17,7 +17,7 @@ from analysis.core.signatures import checked
 def earlier_matches(tokens: Int[Tensor, "*batch position"], offset: int = 1) -> Float[Tensor, "*batch query key"]:
     """Mark with 1 each key that an induction head should attend to: ``x[key - offset] == x[query]``, ``key <= query``.
 
-    Refuses an ``offset`` below 1.
+    Raises for an ``offset`` below 1.
 
     >>> earlier_matches(torch.tensor([0, 1, 0]))[2]
     tensor([0., 1., 0.])

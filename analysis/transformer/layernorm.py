@@ -29,7 +29,7 @@ def centre(y: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
 def sigma(y: Float[Tensor, "*any model"], eps: float = 1e-5) -> Float[Tensor, "*any"]:
     """Return what LayerNorm divides a row by: ``sqrt(mean(centred**2) + eps)``, in the units of ``y``.
 
-    Refuses rows so large that their squares are not finite in their dtype.
+    Raises for rows so large that their squares are not finite in their dtype.
 
     >>> import torch
     >>> sigma(torch.tensor([1.0, -1.0]), eps=0.0)
@@ -94,7 +94,7 @@ def divide_by_size(rows: Tensor, norm: Norm, by: Tensor | None = None) -> Tensor
 
 
 def check_layer_norm(norm: Norm, name: str = "norm") -> None:
-    """Refuse a norm of another kind, where a formula is LayerNorm's own.
+    """Raise for a norm of another kind, where a formula is LayerNorm's own.
 
     >>> check_layer_norm(Norm(torch.ones(2), torch.zeros(2), kind="rms"))
     Traceback (most recent call last):

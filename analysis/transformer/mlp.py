@@ -13,15 +13,13 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.core.attention_layer import Norm
-from analysis.core.axes import Residual
-from analysis.core.checks import check_fit, check_real, check_rows
-from analysis.core.precision import without_autocast
+from analysis.core.signatures import checked
 from analysis.core.weights import EncoderLayer, MlpWeights
 
 ACTIVATIONS = {"gelu": torch.special.ndtr, "relu": lambda z: (z > 0).to(z.dtype)}
 
 
-@without_autocast
+@checked(finite="x")
 def activation_mask(
     x: Float[Tensor, "*any model"], mlp: MlpWeights, activation: str = "gelu"
 ) -> Float[Tensor, "*any hidden"]:
@@ -44,25 +42,18 @@ def activation_mask(
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
-    check_real("x", x, "model")
-    check_rows("x", x, len(mlp.W_in), "the MLP", mlp.W_in)
     return ACTIVATIONS[activation](x @ mlp.W_in + mlp.b_in)
 
 
-@without_autocast
+@checked
 def apply_masked_mlp(
     x: Float[Tensor, "*any model"], mlp: MlpWeights, mask: Float[Tensor, "*any hidden"]
 ) -> Float[Tensor, "*any model"]:
     r"""Apply the MLP with a mask in place of its activation, :math:`\bigl((x W_1 + b_1) \circ m\bigr) W_2 + b_2`.
 
     With ``mask = activation_mask(x, mlp)`` this is the MLP itself. With a mask that is held fixed it is linear in x.
-    The mask stands between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
+    The mask is applied between :math:`W_1` and :math:`W_2` and multiplies :math:`b_1` too, so neither product
     :math:`W_1 W_2` nor :math:`b_1 W_2` can be taken out of it ("The geometry of BERT", (5.11) and (5.14)).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``x`` or ``mask`` has another shape or dtype than the MLP.
 
     Examples
     --------
@@ -71,8 +62,6 @@ def apply_masked_mlp(
     >>> apply_masked_mlp(x, mlp, activation_mask(x, mlp, "relu"))
     tensor([5., 1.])
     """
-    check_rows("x", x, len(mlp.W_in), "the MLP", mlp.W_in)
-    check_fit("mask", mask, (*x.shape[:-1], len(mlp.b_in)), "x and the MLP", x)
     return ((x @ mlp.W_in + mlp.b_in) * mask) @ mlp.W_out + mlp.b_out
 
 
@@ -98,14 +87,11 @@ def fold_layer(layer: EncoderLayer) -> EncoderLayer:
     return replace(layer, norm_attention=norm, mlp=mlp)
 
 
-@without_autocast
-def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu) -> Residual:
+@checked
+def apply_mlp(
+    x: Float[Tensor, "*any model"], weights: MlpWeights, activation: Callable[[Tensor], Tensor] = gelu
+) -> Float[Tensor, "*any model"]:
     """Return ``act(x W_in + b_in) W_out + b_out``: the MLP, row by row.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` has another width or dtype than the weights.
 
     Examples
     --------
@@ -114,5 +100,4 @@ def apply_mlp(x: Residual, weights: MlpWeights, activation: Callable[[Tensor], T
     ...           torch.relu)
     tensor([[3., 0.]])
     """
-    check_rows("x", x, len(weights.W_in), "the MLP", weights.W_in)
     return activation(x @ weights.W_in + weights.b_in) @ weights.W_out + weights.b_out

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.checks import check_rows
+from analysis.core.checks import check_fit
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Tempered
 from analysis.core.signatures import checked
 
@@ -84,7 +84,7 @@ def relative_bucket(
     else:
         away = (-distance).clamp(min=0)
     exact = buckets // 2
-    # in float32, as the models do it: a distance at a border would else fall into the bucket beside theirs
+    # in float32, as the models do it: a distance at a border would otherwise fall into the next bucket
     growth = torch.log(away.clamp(min=1).float() / exact) / math.log(longest / exact) * (buckets - exact)
     far = (exact + growth.to(distance.dtype)).clamp(max=buckets - 1)
     return side + torch.where(away < exact, away, far)
@@ -123,7 +123,7 @@ def disentangled_scores(
     """
     for name, table in (("positions.keys", positions.keys), ("positions.queries", positions.queries)):
         if table is not None:
-            check_rows(name, table, queries.shape[-1], "queries", queries)
+            check_fit(name, table, (*table.shape[:-1], queries.shape[-1]), "queries", queries)
     place = torch.arange(queries.shape[-2], device=queries.device)
     distance = place[:, None] - place
     if positions.buckets:

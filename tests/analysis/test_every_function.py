@@ -42,6 +42,7 @@ INTERNAL = {
     "maps.gates.shear": "read by read_gates, which checks the maps",
     "maps.gates.segmentation": "read by read_gates, which checks the maps",
     "core.checks": "are themselves the checks",
+    "transformer.induction_scores.prefix_matching": "is induction_score under another name",
     "transformer.attention.check_input": "is itself the check",
     "transformer.attention.check_places": "is itself the check",
     "transformer.activations.check_keep": "is itself the check",
@@ -147,7 +148,6 @@ CALLS = {
     "decomposition.folding.missing_bias": {"attention": MAPS, "weights": LAYER},
     "maps.entropy.entropy_of_scores": {"scores": SCORES},
     "maps.entropy.count_visible_keys": {"scores": SCORES},
-    "maps.entropy.score_range": {"scores": SCORES},
     "maps.entropy.entropy_at": {
         "scores": SCORES,
         "inverse_temperatures": torch.tensor([0.0, 1.0], dtype=torch.float64),
@@ -167,7 +167,6 @@ CALLS = {
         "weights": AttentionLayer(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
     },
     "decomposition.bilinear_form.homogeneous": {"x": X},
-    "decomposition.folding.fold_origin": {"layer": LAYER, "origin": draw(MODEL)},
     "maps.attribution.divergence": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.path_mean": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.attribute_divergence": {"parts": PARTS, "visible": KEEP},

@@ -202,7 +202,7 @@ def shuffle_rows(
 
 
 def _check(attention: Tensor, causal: bool, level: float) -> Tensor:
-    """Refuse what is not a batch of attention maps; return it in a precision to compute in."""
+    """Raise for what is not a batch of attention maps; return it in a precision to compute in."""
     if not isinstance(attention, Tensor) or not attention.is_floating_point():
         form = f"a tensor of {attention.dtype}" if isinstance(attention, Tensor) else type(attention).__name__
         raise TypeError(

@@ -1,7 +1,7 @@
 r"""The steps of the gate reader: background, hits, blocks, lines, and who gets what. Batches ``(map, query, key)``.
 
 Only ``read`` is for others (through ``reader.read_gates``). Lines and blocks are held against one null: the weights of
-each row stand at random places of the row, independently of other rows; the weights themselves may be anything. Where a
+each row are at random places of the row, independently of other rows; the weights themselves may be anything. Where a
 cell stands out depends on the weights alone, so in row ``q`` a share :math:`p_q` of the cells does, at random places.
 
 * Lines have a bound that is proved for any :math:`p_q` (:func:`find_lines`).
@@ -88,7 +88,7 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     slanted = sharp & (~stripe | proud)  # a stripe is full of diagonals
     sheared, runs = find_lines(skew(slanted), skew(visible), level)
     diagonal = unskew(sheared)
-    plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells beside it
+    plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells next to it
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
     free = visible & ~block & ~column & ~diagonal
     wide = visible.sum(-1) >= min(ENOUGH, n)  # early rows of causal maps see too few keys
@@ -130,7 +130,7 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
 
     Single gaps in a run are bridged. Give sheared maps to find diagonals.
 
-    **What is promised.** Let the hits of each row stand at random places of it, independently of the other rows, with
+    **Guarantee.** Let the hits of each row be at random places of it, independently of the other rows, with
     the share :math:`p_q` of hits in row ``q``. Then at most a share ``level`` of maps holds a run, and at most a
     quarter of ``level`` a persistent column (sheared: half of it, since there are twice as many lines).
 
@@ -145,7 +145,7 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     A run has to pass a second test, which can only take runs away: :math:`\prod_q \lambda(p_q)` of its rows must be
     below :math:`\mathtt{level}/n^2` as well, with the rate
     :math:`\lambda(p) = \bigl(p + \sqrt{p(4-3p)}\bigr)/2` at which runs in rows of one ``p`` become rarer. It asks more
-    of short runs. For rows whose ``p`` differ it is not a bound, so it cannot stand alone.
+    of short runs. For rows whose ``p`` differ it is not a bound, so it is not enough alone.
     """
     length = visible.sum(-2)
     n = visible.shape[-2]
@@ -300,7 +300,7 @@ def divide(maps: Tensor, visible: Tensor, segments: Segmentation) -> dict[int, T
     """Divide each cell's weight among the structures that cover it; keys are indices of ``GATES``, lines aside.
 
     The background is taken again, from the cells that nothing took. Where a line crosses a block, the block gets its
-    level beside the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
+    level next to the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
     """
     structure = segments.block | segments.lines | segments.alone | segments.together
     weight = torch.where(visible, maps, 0)

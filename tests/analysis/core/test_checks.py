@@ -51,29 +51,6 @@ def test_products_add_up_along_the_coordinates_and_not_along_the_positions():
         checks.check_products(heads.mT, torch.full((4, 3), 1e19), "values and W_O")
 
 
-def test_rows_have_any_axes_before_the_last_one():
-    like = torch.zeros(1)
-    for shape in ((3,), (5, 3), (2, 5, 3)):
-        checks.check_rows("rows", torch.zeros(shape), 3, "the layer", like)
-    for shape, due in (((5, 2), r"\(5, 3\)"), ((3, 4), r"\(3, 3\)"), ((2, 3, 1), r"\(2, 3, 3\)")):
-        with pytest.raises(ValueError, match=rf"rows must be {due} in torch\.float32 .* to fit the layer, got"):
-            checks.check_rows("rows", torch.zeros(shape), 3, "the layer", like)
-    for wrong in (torch.zeros(5, 3, dtype=torch.float64), torch.zeros(5, 3, device="meta")):
-        with pytest.raises(ValueError, match=r"rows must be \(5, 3\) in torch\.float32 on cpu"):
-            checks.check_rows("rows", wrong, 3, "the layer", like)
-    with pytest.raises(ValueError, match="rows must hold real numbers"):
-        checks.check_rows("rows", torch.zeros(3, dtype=torch.complex64), 3, "the layer", like)
-
-
-EVERY = [
-    (lambda t, *axes, **how: checks.check_floating("t", t, *axes, **how), torch.float32),
-    (lambda t, *axes, **how: checks.check_floating("t", t, *axes, **how), torch.float64),
-    (lambda t, *axes, **how: checks.check_tokens("t", t, *axes, **how), torch.int64),
-    (lambda t, *axes, **how: checks.check_tokens("t", t, *axes, **how), torch.uint8),
-    (lambda t, *axes, **how: checks.check_mask("t", t, *axes, **how), torch.bool),
-]
-
-
 def test_a_vocabulary_begins_at_0_and_ends_before_its_size():
     checks.check_vocabulary("tokens", torch.tensor([0, 2]), 3)
     for tokens in ([0, 3], [-1, 2]):

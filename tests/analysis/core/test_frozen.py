@@ -30,7 +30,7 @@ def test_every_tensor_moves_and_the_rest_stays():
 
 def test_tensors_of_other_dtypes_or_without_an_end_are_refused():
     for wrong in (torch.ones(3), torch.ones(3, dtype=torch.int64)):
-        with pytest.raises(ValueError, match=r"^second must be of a floating dtype, .* beside first in torch.float64"):
+        with pytest.raises(ValueError, match=r"^second must be of a floating dtype, .* and first in torch.float64"):
             replace(PAIR, second=wrong)
     with pytest.raises(ValueError, match=r"^first must be of a floating dtype"):
         Pair(torch.ones(2, dtype=torch.int64))

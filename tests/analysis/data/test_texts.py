@@ -77,7 +77,7 @@ def test_missing_path_empty_folder_and_too_few_passages_are_refused(tmp_path):
         texts.read(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"no \.txt file"):
         texts.read(tmp_path)
-    with pytest.raises(ValueError, match="49 passages were asked for, but only 48"):
+    with pytest.raises(ValueError, match="49 passages were wanted, but only 48"):
         texts.passages(count=49)
     for count in (0, -1):
         with pytest.raises(ValueError, match=f"count must be at least 1, got {count}"):

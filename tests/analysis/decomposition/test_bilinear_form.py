@@ -1,12 +1,10 @@
 """The bordered product and its blocks, and what becomes of them when the origin moves."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.decomposition import bilinear_form
-from analysis.decomposition.folding import fold_origin
 from analysis.decomposition.terms import score_terms
 from analysis.transformer.attention import compute_scores, softmax
 from tests.analysis.tiny import draw, random_layer
@@ -44,15 +42,3 @@ def test_the_last_column_does_not_reach_the_attention_and_the_last_row_does():
     torch.testing.assert_close(attention(column), attention(B), **CLOSE)
     assert (attention(row) - attention(B)).abs().max() > 0.01
     assert (torch.linalg.matrix_rank(B) <= 3).all()
-
-
-def test_moving_the_origin_moves_content_into_the_semi_bias():
-    w, x, origin = layer(), draw(5, 7), draw(7, seed=3)
-    moved = fold_origin(w, origin)
-    torch.testing.assert_close(compute_scores(x - origin, moved), compute_scores(x, w), **CLOSE)
-    before, after = bilinear_form.bordered(w), bilinear_form.bordered(moved)
-    assert torch.equal(before[:, :-1, :-1], after[:, :-1, :-1])
-    due = before[:, -1, :-1] + torch.einsum("i,hij->hj", origin, before[:, :-1, :-1])
-    torch.testing.assert_close(after[:, -1, :-1], due, **CLOSE)
-    with pytest.raises(ValueError, match=r"origin must be \(7,\)"):
-        fold_origin(w, origin[1:])

@@ -59,7 +59,7 @@ def test_every_command_refuses_a_device_that_is_not_here(command, capsys, monkey
     assert main([command, *ARGUMENTS.get(command, ()), "--device", "cuda:7"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("error: device 'cuda:7' was asked for, but torch sees 0 CUDA devices")
+    assert said.err.startswith("error: device 'cuda:7' was chosen, but torch sees 0 CUDA devices")
 
 
 def test_a_reader_that_leaves_early_is_no_error():
