@@ -135,7 +135,7 @@ class MapStatistics(Sums):
         return output.to(dtype)
 
     def add(self, layer: int, attention: Float[Tensor, "head query key"]) -> None:
-        """Count the maps of one layer on one text, however they were made; rows may sum to less than 1 beside sinks.
+        """Count the maps of one layer on one text, however they were made; with sinks rows may sum to less than 1.
 
         Raises
         ------

@@ -217,7 +217,7 @@ def softmax(scores: Float[Tensor, "*any key"]) -> Float[Tensor, "*any key"]:
 def weigh(
     scores: Scores, layer: AttentionLayer, keep: Bool[Tensor, "*any position"] | None = None
 ) -> tuple[Scores, Attention]:
-    """Turn the scores of a layer into its attention: the soft cap, the mask, the softmax, beside sinks if any.
+    """Turn the scores of a layer into its attention: the soft cap, the mask, the softmax, with sinks if there are any.
 
     Returns what the softmax reads and what it returns; ``keep`` as in `attend`.
     """
