@@ -12,7 +12,7 @@ def run(arguments) -> int:
     for name in experiments.modules():
         spec = experiments.find(name)
         state = "recorded" if (experiments.FOLDER / f"{name}.json").exists() else "no record"
-        lacks = [*spec.missing(), *filter(None, [spec.awaits])]
+        lacks = spec.missing()
         needs = f"needs {', '.join(lacks)}" if lacks else "can run here"
         print(f"{name:36} {state:10} {needs:34} {spec.minutes:5.1f} min  {spec.summary}")
     return 0

@@ -145,7 +145,7 @@ class Experiment:
     """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
 
     ``minutes`` is what it takes on two cores; ``command`` repeats it. The book's experiments leave ``name`` and
-    ``command`` empty: the place of their module gives both. ``awaits`` says what one without a record waits for.
+    ``command`` empty: the place of their module gives both.
     """
 
     summary: str
@@ -157,7 +157,6 @@ class Experiment:
     minutes: float | int = 0.1
     seed: int | None = None
     needs_gpu: bool = False
-    awaits: str = ""
 
     def missing(self) -> list[str]:
         """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""

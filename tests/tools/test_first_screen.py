@@ -75,19 +75,6 @@ def test_the_animation_is_small_asks_for_nothing_and_stands_still_where_that_is_
     assert "animation:none" in still
 
 
-def test_at_every_time_one_picture_and_one_sentence_is_shown():
-    """Read the keyframes as a browser does that jumps from one to the next (``steps(1)``)."""
-    frames = {
-        name: [(float(at), int(on)) for at, on in re.findall(r"([\d.]+)%\{opacity:(\d)\}", rule)]
-        for name, rule in re.findall(
-            r"@keyframes (trained|no-key|query-\d+|said-\w+)\{((?:[^{}]*\{[^{}]*\})*)\}", ANIMATION
-        )
-    }
-    for moment in np.linspace(0.05, 99.95, 400):
-        shown = [name for name, of in frames.items() if max((at, on) for at, on in of if at <= moment)[1]]
-        assert sorted(name.startswith("said-") for name in shown) == [False, True], moment
-
-
 def test_badges_say_what_the_repository_says():
     for name, drawing in first_screen.badges().items():
         assert (first_screen.PLACE / name).read_text(encoding="utf-8") == drawing, "run python -m tools.first_screen"

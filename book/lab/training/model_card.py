@@ -68,16 +68,12 @@ def publish_model(
     OSError
         If the folder cannot be written to, or the disk is full.
     """
-    from safetensors import SafetensorError
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     arrays = {key: value.astype(np.float32) if value.dtype == np.float64 else value for key, value in trace.items()}
     with write_together(out) as folder:
-        try:
-            model.save_pretrained(folder)
-        except SafetensorError as error:  # a full disk, in words of that library
-            raise OSError(f"the model cannot be written to {out}: {error}") from error
+        model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         np.savez_compressed(folder / "trace.npz", **arrays)
         axes = {key: list(value.shape) for key, value in arrays.items()}

@@ -92,10 +92,9 @@ def toy(monkeypatch):
 
 @pytest.fixture
 def own(toy, monkeypatch, tmp_path):
-    """Have the toy and a second experiment with their records in the book's own folder, and one that awaits its own."""
+    """Have the toy and a second experiment with their records in the book's own folder."""
     second = records.Experiment("another", lambda where: records.Result({"a": records.Value(2.0)}), name="second")
-    awaited = records.Experiment("not yet", second.compute, name="awaited", awaits="a GPU")
-    specs = {"toy": toy, "second": second, "awaited": awaited}
+    specs = {"toy": toy, "second": second}
     monkeypatch.setattr(experiments, "modules", lambda: dict.fromkeys(specs, "somewhere"))
     monkeypatch.setattr(experiments, "find", specs.__getitem__)
     folder = tmp_path / "book" / "records"
@@ -125,7 +124,6 @@ def test_a_record_that_was_resealed_with_another_number_or_is_not_there_fails(ow
     said = capsys.readouterr().out
     assert "FAIL toy: there is no record" in said
     assert "ok   second: recomputed" in said
-    assert "awaited" not in said
     path.write_text(whole)
     assert check() == 0
 

@@ -1,7 +1,6 @@
 """``python -m book train``: what it writes and prints, the device, whose folder it may write into, what is refused."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -10,28 +9,7 @@ from analysis.core.files import claim_folder
 from book.__main__ import main
 from book.cli import train
 from book.lab.dna.simulate import invent_backbones
-from book.lab.training import dna_classifier, gpt2_mini, loop
-
-
-@pytest.mark.parametrize(
-    "arguments", [["train", "induction"], ["train", "gpt2-mini"], ["train", "variant-bert-mini"]], ids=" ".join
-)
-def test_the_device_reaches_the_computation(arguments, capsys, monkeypatch, tmp_path):
-    def compute(*_, device, **__):
-        raise ValueError(f"computed on {device}")
-
-    for module, name in ((loop, "train"), (gpt2_mini, "train"), (dna_classifier, "train")):
-        monkeypatch.setattr(module, name, compute)
-    monkeypatch.setattr(dna_classifier, "make_data", lambda recipe, *_: _Nothing())
-    monkeypatch.setattr("book.lab.dna_probe.make_probe", lambda data: None)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
-    monkeypatch.chdir(tmp_path)
-    assert main([*arguments, "--device", "cuda:3"]) == 2
-    assert re.fullmatch(r"error: .*computed on cuda:3.*\n", capsys.readouterr().err)
-
-
-class _Nothing:
-    """Data that nothing reads."""
+from book.lab.training import dna_classifier, gpt2_mini
 
 
 @pytest.fixture
@@ -92,11 +70,6 @@ def test_numbers_beyond_any_training_are_refused_before_anything_is_made(words, 
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "runs" / words[0]).exists()
-
-
-def test_the_order_of_more_sequences_than_memory_holds_is_refused():
-    with pytest.raises(MemoryError, match=r"order of 1,000,000,000,000,000 sequences needs 16,000,000\.0 GB"):
-        dna_classifier._order(2800, 10**12, 1000, [0, 7])
 
 
 @pytest.fixture

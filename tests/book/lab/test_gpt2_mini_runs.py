@@ -36,26 +36,3 @@ def test_a_finished_run_of_another_seed_is_refused(tmp_path, monkeypatch):
     shutil.copytree(checkpoints.find("gpt2-mini").folder, tmp_path / "there" / "gpt2-mini-1")
     with pytest.raises(ValueError, match=r"holds seed 0 after 3000 steps, not seed 1"):
         gpt2_mini_runs.find_run(1)
-
-
-def test_what_is_missing_is_trained_with_its_seed(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(gpt2_mini, "train", lambda out, **options: calls.append((out.name, options["seed"])))
-    assert gpt2_mini_runs.find_run(2).name == "gpt2-mini-2"
-    assert calls == [("gpt2-mini-2", 2)]
-
-
-def test_a_kept_run_comes_before_one_in_this_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpt2_mini, "train", lambda *_, **__: pytest.fail("was trained"))
-    monkeypatch.setattr(gpt2_mini, "read_trace", lambda place: ({"seed": 1, "steps": gpt2_mini.STEPS}, None))
-    monkeypatch.setenv(gpt2_mini_runs.RUNS, str(tmp_path / "there"))
-    for place in ("there", "runs"):
-        folder = tmp_path / place / "gpt2-mini-1"
-        folder.mkdir(parents=True)
-        (folder / "trace.npz").touch()
-    assert gpt2_mini_runs.find_run(1) == tmp_path / "there" / "gpt2-mini-1"
-    (tmp_path / "there" / "gpt2-mini-1" / "trace.npz").unlink()
-    assert str(gpt2_mini_runs.find_run(1)) == "runs/gpt2-mini-1"
-    monkeypatch.setattr(gpt2_mini, "read_trace", lambda place: ({"seed": 1, "steps": 7}, None))
-    with pytest.raises(ValueError, match="holds seed 1 after 7 steps"):
-        gpt2_mini_runs.find_run(1)

@@ -181,28 +181,6 @@ def test_two_verdicts_on_one_claim_fail(build):
     assert "K-01 has two verdicts" in warnings
 
 
-def test_every_claim_has_a_chapter_of_the_plan():
-    planned = {
-        "semi-bias",
-        "position-scores",
-        "weighted-mean",
-        "patterns-and-messages",
-        "induction-head",
-        "bert-similarity",
-        "bert-rank",
-        "bert-gates",
-        "ideal-gates",
-        "bert-normality",
-        "cone",
-        "entropy",
-        "bert-stream",
-        "variant-data",
-        "variant-classifier",
-        "variant-figures",
-    }
-    assert {c.chapter for c in ledger.claims()} == {f"evidence/{name}" for name in planned}
-
-
 def test_what_is_shown_is_a_label_of_a_page():
     pages = [page.read_text(encoding="utf-8") for page in execution.pages().values()]
     labels = {next(filter(None, match)) for page in pages for match in LABEL.findall(page)}

@@ -78,25 +78,6 @@ def test_pages_of_an_older_book_do_not_stay(folder, monkeypatch):
     assert not any((folder.path / name).exists() for name in (".doctrees", "html", "jupyter_execute"))
 
 
-def test_warnings_fail_the_build(folder):
-    build.render()
-    assert {"-W", "--keep-going"} <= set(folder.calls[0])
-
-
-@pytest.mark.parametrize(("compare", "flag"), [(True, "--nbval"), (False, "--nbval-lax")])
-def test_chapters_are_compared_only_on_demand(folder, compare, flag):
-    assert build.execute([], compare=compare) == 0
-    (command,) = folder.calls
-    assert flag in command
-    assert not {"--again", "--book-device"} & set(command)
-    assert command[-1] == "book"
-
-
-def test_a_book_without_code_is_no_failure(folder):
-    folder.returncode = 5  # pytest: nothing was collected
-    assert build.execute([], compare=True) == 0
-
-
 def test_what_is_out_of_date_is_executed_and_then_the_whole_book_rendered(book, capsys):
     assert build.build([]) == 0
     execution_, rendering = book.calls
@@ -106,14 +87,6 @@ def test_what_is_out_of_date_is_executed_and_then_the_whole_book_rendered(book, 
     assert "build" in rendering
     assert book.reports == [build.HTML]
     assert "index.html" in capsys.readouterr().out
-
-
-def test_where_nothing_is_out_of_date_no_chapter_is_looked_at_but_for_a_comparison(book, monkeypatch):
-    monkeypatch.setattr(execution, "out_of_date", list)
-    assert build.build([]) == 0
-    assert ["build" in command for command in book.calls] == [True]
-    assert build.build([], compare=True) == 0
-    assert [command[-1] for command in book.calls[1:]] == ["book"], "a comparison makes no page"
 
 
 @pytest.mark.parametrize(("made", "rendered", "status"), [(0, 0, 0), (3, 0, 3), (0, 1, 1)])
@@ -153,36 +126,6 @@ def test_what_fails_to_execute_is_not_rendered(book):
     assert build.build([]) == 1
     assert len(book.calls) == 1
     assert book.reports == []
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {"names": ["notation", "evidence/bert-gates"]},
-            ["--again", "book/notation.md", "book/evidence/bert-gates.md"],
-        ),
-        ({"names": [], "device": "cuda"}, ["--book-device", "cuda", "book"]),
-    ],
-)
-def test_chapters_by_name_and_another_device_make_no_page(book, options, expected):
-    assert build.build(**options) == 0
-    (command,) = book.calls
-    assert command[-len(expected) :] == expected
-
-
-def test_the_command_line_hands_everything_on(monkeypatch):
-    received = []
-    monkeypatch.setattr(build, "build", lambda names, **options: received.append((names, options)) or 3)
-    assert main(["build"]) == 3
-    assert (
-        main(["build", "--chapter", "notation", "--chapter", "bert-gates", "--compare", "--again", "--device", "cpu"])
-        == 3
-    )
-    assert received == [
-        ([], {"compare": False, "again": False, "device": ""}),
-        (["notation", "bert-gates"], {"compare": True, "again": True, "device": "cpu"}),
-    ]
 
 
 def test_an_unknown_chapter_is_refused_by_name(monkeypatch, capsys):

@@ -211,24 +211,6 @@ def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys
     assert not list(tmp_path.iterdir())
 
 
-def test_paths_and_the_device_reach_the_chapter_as_parameters(monkeypatch, tmp_path):
-    received = []
-    monkeypatch.setattr(runs, "run", lambda *given, **options: received.append((given, options)) or given[1])
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.txt").write_text("some words")
-    assert main(["run", "bert-gates", "--model", "minilm", "--texts", "mine.txt", "--device", "cpu", "--no-html"]) == 0
-    assert received == [
-        (
-            (
-                "evidence/bert-gates",
-                tmp_path / "runs" / "bert-gates",
-                {"MODEL": "minilm", "TEXTS": str(tmp_path / "mine.txt"), "DEVICE": "cpu"},
-            ),
-            {"html": False},
-        )
-    ]
-
-
 def is_running(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()

@@ -10,7 +10,7 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.files import MissingTensor
 from analysis.models.reading import load
 from book.lab.training import dna_classifier
-from book.lab.training.float32_attention import register_float32_attention
+from book.lab.training.speed import register_float32_attention
 
 
 @pytest.fixture(scope="module")

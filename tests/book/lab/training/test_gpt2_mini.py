@@ -1,11 +1,7 @@
 """gpt2-mini: a few steps lower the loss, an interruption changes nothing."""
 
-import functools
-
 import numpy as np
 import pytest
-import torch
-from safetensors import SafetensorError
 
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
@@ -13,7 +9,6 @@ from book.__main__ import main
 from book.experiments.semi_bias_emergence import settled
 from book.lab.semi_bias_probe import semi_bias_probe
 from book.lab.training import gpt2_mini, loop
-from book.lab.training.model_card import publish_model
 
 STEPS = 20
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])
@@ -64,27 +59,6 @@ def test_the_folder_loads_in_transformers_and_says_its_digests(trained):
     assert gpt2_mini.evaluate(model, unseen) == pytest.approx(card["held_out_loss"], abs=1e-5)
     assert texts.digest(TINY[0]) in (out / "README.md").read_text()
     assert not list(out.glob(".part*"))
-
-
-@pytest.mark.slow
-def test_an_interrupted_training_ends_with_the_same_files(trained, tmp_path, monkeypatch):
-    whole, _ = trained
-    monkeypatch.setattr(gpt2_mini.loop, "train", functools.partial(loop.train, save_every=0.0))
-
-    def stop(step, held_out):
-        if step == gpt2_mini.looks(STEPS)[-3]:
-            raise KeyboardInterrupt
-
-    again = {"steps": STEPS, "seed": 3, "device": "cpu", "probe": semi_bias_probe, "corpus": TINY}
-    with pytest.raises(KeyboardInterrupt):
-        gpt2_mini.train(tmp_path, report=stop, **again)
-    assert not (tmp_path / "model.safetensors").exists()
-    seen = []
-    gpt2_mini.train(tmp_path, report=lambda step, held_out: seen.append(step), **again)
-    assert seen == gpt2_mini.looks(STEPS)[-3:]
-    assert (tmp_path / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    first, second = (gpt2_mini.read_trace(folder)[1] for folder in (whole, tmp_path))
-    assert all(np.array_equal(first[name], second[name], equal_nan=True) for name in first)
 
 
 def test_another_seed_is_another_model(trained, tmp_path):
@@ -140,39 +114,6 @@ def test_settled_wants_it_for_good():
     assert settled(steps, np.full((5, 2), np.nan)) == -1
 
 
-def test_a_full_disk_while_the_model_is_written_leaves_nothing_and_says_so(tmp_path):
-    def full(folder):
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-
-    model = torch.nn.Identity()
-    model.save_pretrained = full
-    with pytest.raises(OSError, match=r"the model cannot be written to .*: .*No space left on device"):
-        publish_model(tmp_path, model, None, {}, {})
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_model_begins_without_dropout():
     config = gpt2_mini.make_model().config
     assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0, 0, 0)
-
-
-def test_windows_of_a_step_are_drawn_by_seed_and_step(monkeypatch, tmp_path):
-    kept = []
-
-    class StopHereError(Exception):
-        """Nothing is to be trained."""
-
-    def train(model, batch, *_, **__):
-        kept.append(batch)
-        raise StopHereError
-
-    monkeypatch.setattr(gpt2_mini.loop, "train", train)
-    corpus = gpt2_mini.read_corpus(TINY)
-    for seed in (1, 2):
-        with pytest.raises(StopHereError):
-            gpt2_mini.train(tmp_path / str(seed), 5, seed=seed, corpus=corpus, device="cpu")
-    drawn = [batch(step) for batch in kept for step in (0, 3)]
-    for k, (seed, step) in enumerate([(1, 0), (1, 3), (2, 0), (2, 3)]):
-        g = torch.Generator().manual_seed(1_000_003 * seed + step)
-        starts = torch.randint(len(corpus.ids) - 128, (len(drawn[k]), 1), generator=g)[:, 0]
-        assert [row.tolist() for row in drawn[k]] == [corpus.ids[start : start + 129].tolist() for start in starts]
