@@ -13,6 +13,7 @@ ELSEWHERE = {
     "build_induction_head": "analysis.transformer.induction.build",
     "key_bias_effect": "analysis.models.key_bias.key_bias_effect",
     "permute_entries": "analysis.models.controls.permute_entries",
+    "prefix_matching": "analysis.transformer.induction_scores.induction_score",
     "previous_token_share": "analysis.transformer.induction_scores.previous_token_score",
     "scale_matrices": "analysis.models.controls.scale_matrices",
 }

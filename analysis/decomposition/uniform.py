@@ -14,7 +14,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.core.axes import Residual
-from analysis.core.checks import all_finite
+from analysis.core.frozen import Frozen
 from analysis.core.signatures import checked
 from analysis.transformer.layernorm import check_layer_norm
 
@@ -44,7 +44,7 @@ def cumulative_means(x: Residual) -> Residual:
 
 
 @dataclass(frozen=True)
-class Hull:
+class Hull(Frozen):
     """The affine hull of a layer's possible inputs: ``x = origin + u @ directions`` for some ``u``."""
 
     origin: Float[Tensor, " model"]
@@ -56,14 +56,7 @@ class Hull:
                 f"directions must be (direction, model) with the model axis of origin "
                 f"{tuple(self.origin.shape)}, got {tuple(self.directions.shape)}"
             )
-        for name in ("origin", "directions"):
-            if not getattr(self, name).is_floating_point() or getattr(self, name).dtype != self.origin.dtype:
-                raise ValueError(
-                    f"origin and directions must be of one floating dtype, got {self.origin.dtype} and "
-                    f"{self.directions.dtype}"
-                )
-            if not all_finite(getattr(self, name)):
-                raise ValueError(f"{name} holds entries that are not finite (nan or inf)")
+        super().__post_init__()
 
 
 def any_input(model: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Hull:
@@ -101,6 +94,7 @@ class Preference:
     constant: Float[Tensor, " head"]
 
 
+@checked
 def key_preference(weights: AttentionLayer, hull: Hull | None = None) -> Preference:
     r"""Measure what could make the weights of each head other than uniform, over a set of inputs.
 
@@ -136,12 +130,6 @@ def key_preference(weights: AttentionLayer, hull: Hull | None = None) -> Prefere
     """
     weights = weights.plain()
     hull = any_input(weights.model, weights.W_Q.dtype, weights.W_Q.device) if hull is None else hull
-    if hull.origin.shape[0] != weights.model:
-        raise ValueError(f"hull must have the layer's width {weights.model}, got {hull.origin.shape[0]}")
-    if hull.origin.dtype != weights.W_Q.dtype or hull.directions.dtype != weights.W_Q.dtype:
-        raise ValueError(
-            f"hull must be {weights.W_Q.dtype} as the weights are, got {hull.origin.dtype} and {hull.directions.dtype}"
-        )
     query, key = (
         einsum(hull.directions, W, "direction model, head model channel -> head direction channel")
         for W in (weights.W_Q, weights.W_K)

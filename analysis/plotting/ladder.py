@@ -42,7 +42,7 @@ def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 
 
 def _with_own(colours: Mapping[str, str] | None) -> dict[str, str]:
     """Return the colours of the trained network and the control levels: by default those of the book."""
-    own = {"trained": style.COLOURS["trained"]} | {rung: colour for rung, (colour, _) in style.RUNGS.items()}
+    own = {"trained": style.COLOURS["trained"]} | {level: colour for level, (colour, _) in style.RUNGS.items()}
     return own | dict(colours or {})
 
 
@@ -53,28 +53,28 @@ def draw_lines(
     colours = _with_own(colours)
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     along = np.arange(len(trained)) if along is None else np.asarray(along)
-    for rung, values in ladder.controls.items():
-        colour, dashes = colours[rung], style.RUNGS[rung][1]
+    for level, values in ladder.controls.items():
+        colour, dashes = colours[level], style.RUNGS[level][1]
         mean, low, high = spread(np.asarray(values)).T
         panel.fill_between(along, low, high, color=colour, alpha=0.25, linewidth=0)
-        panel.plot(along, mean, dashes, color=colour, label=rung)
+        panel.plot(along, mean, dashes, color=colour, label=level)
     panel.fill_between(along, trained[:, 1], trained[:, 2], color=colours["trained"], alpha=0.2, linewidth=0)
     panel.plot(along, trained[:, 0], marker="o", color=colours["trained"], label="trained", zorder=3)
 
 
 def draw_points(panel: Axes, ladder: Ladder, names: Sequence[str], colours: Mapping[str, str] | None = None) -> None:
     """Draw a ladder of named quantities into a panel, a row each: bars from the least seed to the largest, dots."""
-    rungs, colours = len(ladder.controls), _with_own(colours)
+    levels, colours = len(ladder.controls), _with_own(colours)
     rows = np.arange(len(names))
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     panel.hlines(rows, trained[:, 1], trained[:, 2], color=colours["trained"], linewidth=1.5)
     panel.plot(trained[:, 0], rows, "o", color=colours["trained"], label="trained")
-    for k, (rung, values) in enumerate(ladder.controls.items()):
-        colour = colours[rung]
+    for k, (level, values) in enumerate(ladder.controls.items()):
+        colour = colours[level]
         mean, low, high = spread(np.asarray(values)).T
-        at = rows + 0.6 * (k + 1) / (rungs + 1)
+        at = rows + 0.6 * (k + 1) / (levels + 1)
         panel.hlines(at, low, high, color=colour, linewidth=4, alpha=0.5)
-        panel.plot(mean, at, "|", color=colour, markersize=7, label=rung)
+        panel.plot(mean, at, "|", color=colour, markersize=7, label=level)
     panel.set_yticks(rows + 0.2, names)
     panel.set_ylim(len(names) - 0.2, -0.4)
 

@@ -67,7 +67,7 @@ GATES = {
     "residual": "#A8A8A8",
 }
 SEEDS = "-", "--", ":"  # dashes, one a seed
-# The rungs of the ladder of controls (analysis.models.controls), in one look everywhere: colour and dashes.
+# The control levels (analysis.models.controls), in one look everywhere: colour and dashes.
 RUNGS = {
     "random": ("#999999", "-"),
     "random, W_Q and W_K as large": ("#CC79A7", "-."),

@@ -28,7 +28,6 @@ from analysis.transformer.induction import required_sharpness as required_sharpn
 from analysis.transformer.induction_scores import (
     copying as copying,
     induction_score as induction_score,
-    prefix_matching as prefix_matching,
     previous_token_score as previous_token_score,
 )
 from analysis.transformer.layernorm import (

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.axes import Attention, Projected, Residual, Scores
-from analysis.core.checks import check_products, check_tensor
+from analysis.core.checks import check_products
 from analysis.core.positions import Alibi, Disentangled, RelativeBuckets, Rotary, ScoreTable, StreamPositions, Tempered
 from analysis.core.shapes import say_shapes
 from analysis.core.signatures import checked
@@ -305,15 +305,3 @@ def attend(
     check_products(values, layer.W_O, "values and W_O")
     updates = einsum(attention @ values, layer.W_O, "... head query value, head value model -> ... head query model")
     return Attended(scores, attention, updates, updates.sum(-3) + layer.b_O)
-
-
-def check_input(x: Tensor, layer: AttentionLayer, name: str = "x") -> None:
-    """Raise for an input that does not fit the layer, before anything is computed; ``name`` is the caller's for it."""
-    check_tensor(name, x)
-    if x.ndim < 2 or x.shape[-1] != layer.model:
-        raise ValueError(f"{name} must be (..., position, {layer.model}) to fit the layer, got {tuple(x.shape)}")
-    if x.shape[-2] == 0:
-        raise ValueError(f"{name} has no positions: attention over an empty sequence is not defined")
-    here, there = (f"{tensor.dtype} on {tensor.device}" for tensor in (x, layer.W_Q))
-    if here != there:
-        raise ValueError(f"{name} is {here} but the layer is {there}: convert one of them")

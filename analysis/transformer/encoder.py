@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import gelu
 
 from analysis.core.attention_layer import AttentionLayer, Norm
-from analysis.core.axes import Attention, Residual
-from analysis.core.checks import check_fit, check_real
-from analysis.core.precision import without_autocast
+from analysis.core.axes import Residual
+from analysis.core.checks import check_real
+from analysis.core.signatures import checked
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.transformer.activations import LayerActivations, check_keep
-from analysis.transformer.attention import check_input, compute_scores, hide_keys, project, softmax
+from analysis.transformer.attention import compute_scores, hide_keys, project, softmax
 from analysis.transformer.head_layout import concatenate, stack
 from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import apply_mlp
@@ -62,7 +62,7 @@ ALL_ON = Switches()
 PURE_ATTENTION = Switches(skip=False, mlp=False, norm_attention=False, norm_mlp=False)
 
 
-@without_autocast
+@checked(finite=["x", "patched_attention"])
 def run_layer(
     x: Residual,
     layer: EncoderLayer,
@@ -70,7 +70,7 @@ def run_layer(
     switches: Switches = ALL_ON,
     activation: Activation = gelu,
     keep: Bool[Tensor, " position"] | None = None,
-    patched_attention: Attention | None = None,
+    patched_attention: Float[Tensor, "*maps head query key"] | None = None,
 ) -> LayerActivations:
     r"""Run one post-LN layer and return its activations.
 
@@ -113,8 +113,6 @@ def run_layer(
     torch.Size([2, 3, 3])
     """
     weights = layer.attention.plain()
-    check_input(x, weights)
-    check_real("x", x, "position", "model")
     if keep is not None:
         check_keep(keep, x)
         if patched_attention is not None:
@@ -124,7 +122,11 @@ def run_layer(
         check_real("the attention of x", attention, "head", "query", "key")
     else:
         attention = patched_attention
-        _check_patch(attention, x, weights.heads)
+        due = (weights.heads, x.shape[-2], x.shape[-2])
+        if patched_attention.shape[-3:] != due:
+            raise ValueError(
+                f"patched_attention must be {due} for {due[1]} positions, got {tuple(patched_attention.shape)}"
+            )
     values = project(x, weights.W_V, weights.b_V)
     heads = concatenate(attention @ values)
     attention_output = heads @ stack(weights.W_O) + weights.b_O
@@ -141,19 +143,6 @@ def run_layer(
     )
 
 
-def _check_patch(patched_attention: Attention, x: Residual, heads: int) -> None:
-    """Raise for maps that are not finite, or not one map of the positions of ``x`` for each head."""
-    check_real("patched_attention", patched_attention, "head", "query", "key")
-    positions = x.shape[-2]
-    if patched_attention.shape[-3:] != (heads, positions, positions):
-        raise ValueError(
-            f"patched_attention must be {(heads, positions, positions)} for {positions} positions, got "
-            f"{tuple(patched_attention.shape)}"
-        )
-    check_fit("patched_attention", patched_attention, patched_attention.shape, "x", x)
-
-
-@without_autocast
 def encode_layer(
     x: Residual, layer: EncoderLayer, switches: Switches = ALL_ON, activation: Activation = gelu
 ) -> Residual:
@@ -167,7 +156,7 @@ def encode_layer(
     return run_layer(x, layer, switches=switches, activation=activation).second
 
 
-@without_autocast
+@checked(finite="x")
 def encode(
     x: Residual, layers: Sequence[EncoderLayer], switches: Switches = ALL_ON, activation: Activation = gelu
 ) -> list[Residual]:
@@ -191,7 +180,6 @@ def encode(
     """
     if not layers:
         raise ValueError("layers is empty: an encoder needs at least one")
-    check_real("x", x, "position", "model")
     states = [x]
     for layer in layers:
         states.append(encode_layer(states[-1], layer, switches, activation))

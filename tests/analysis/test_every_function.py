@@ -43,7 +43,6 @@ INTERNAL = {
     "maps.gates.segmentation": "read by read_gates, which checks the maps",
     "core.checks": "are themselves the checks",
     "transformer.induction_scores.prefix_matching": "is induction_score under another name",
-    "transformer.attention.check_input": "is itself the check",
     "transformer.attention.check_places": "is itself the check",
     "transformer.activations.check_keep": "is itself the check",
     "transformer.head_layout.check_blocks": "is itself the check",

@@ -202,7 +202,7 @@ def test_refusals():
             uniform.uniform_causal(n)
     with pytest.raises(ValueError, match="inverse_temperatures must be"):
         entropy.entropy_at(torch.zeros(1, 2, 2), torch.tensor([-1.0]))
-    with pytest.raises(ValueError, match="hull must have"):
+    with pytest.raises(ValueError, match=r"hull.origin must be \(12,\)"):
         uniform.key_preference(random_layer(), uniform.any_input(5))
 
 

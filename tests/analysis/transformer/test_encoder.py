@@ -97,7 +97,7 @@ def test_a_layer_written_out_with_maps_in_place_of_its_own(batch):
     for name, value in due.items():
         torch.testing.assert_close(getattr(found, name), value, msg=name)
     for wrong in (maps[..., :1, :, :], maps[..., 1:, :], maps[..., 1:]):
-        with pytest.raises(ValueError, match=r"patched_attention must be \(2, 5, 5\) for 5 positions"):
+        with pytest.raises(ValueError, match=r"patched_attention must be \(.*2, 5, 5\)"):
             run_layer(x, layer, patched_attention=wrong)
 
 
