@@ -21,6 +21,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.checks import all_finite
+from analysis.core.positions import Rotary
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
@@ -187,6 +188,9 @@ class Model:
         if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):
             shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
             limits.append(math.prod(shape[:-1]) - self.family.first_place)
+        if not self.family.learned:  # frequencies that hold for texts within the trained length
+            kinds = (self.family.positions(self.config, layer, self.channel) for layer in range(len(self.layers)))
+            limits += [of.longest for of in kinds if isinstance(of, Rotary) and of.longest is not None]
         return min(limits, default=None)
 
     @property
