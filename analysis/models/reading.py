@@ -455,6 +455,7 @@ def load(
             return source if tokenizer is None else replace(source, held=(source.held[0], tokenizer))
         source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
+        source = getattr(source, "_orig_mod", source)  # of torch.compile: hooks are on what was compiled
         config, name = getattr(source, "config", None), type(source).__name__
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
@@ -468,11 +469,21 @@ def load(
                 f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
                 "model = model.merge_and_unload()"
             )
+        if inside := [path for path, part in source.named_modules() if _is_quantised(part)]:
+            raise ValueError(
+                f"source has quantised modules inside ({inside[0]}), of which there are no matrices to read: "
+                "dequantise it first, model = model.dequantize(), or load it without a quantization_config"
+            )
         return replace(_choose(config, module_source(source), stack, name, None), held=(source, tokenizer))
     checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
     read = _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
     return replace(read, dtype=dtype, held=(None, tokenizer))
+
+
+def _is_quantised(part: torch.nn.Module) -> bool:
+    weight = getattr(part, "weight", None)
+    return callable(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point())
 
 
 def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:
