@@ -224,7 +224,8 @@ def measure(
         if arguments.control is None
         else reading.load(fresh_model(model, arguments.control), tokenizer=tokenizer)
     )
-    given = tokenise(tokenizer, passages, min(arguments.longest, read.room or arguments.longest))
+    limit = min(arguments.longest, read.room or arguments.longest)
+    given = tokenise(tokenizer, passages, limit, read.config.vocab_size)
     if processes.rank == 0 and given.lengths():
         print(given.lengths(), file=sys.stderr)
     ids = given.ids

@@ -45,6 +45,8 @@ class Rotary:
         How they were changed for longer texts: ``"default"`` (not at all), ``"linear"``, ``"yarn"``, ``"llama3"``, ...
     attention_factor
         What cosine and sine are multiplied by (YaRN): rotated terms of a score carry its square.
+    longest
+        Of texts with more positions than these the model turns by other frequencies; ``None``: of none.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Rotary:
     base: float = 10000.0
     scaling: str = "default"
     attention_factor: float = 1.0
+    longest: int | None = None
 
     __repr__ = say_shapes
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from analysis.core.checks import all_finite
 from analysis.core.files import read_json_object
@@ -37,6 +38,8 @@ _AUTO = {
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Of attention; :mod:`analysis.models.attention_hooks` sets its own. The folder has no say in it."""
 
+BEYOND = 0.01
+"""Of a model's rows, how many words of a tokenizer may be numbered beyond them: with more it is another model's."""
 WHOLE = ("add_cross_attention", "is_encoder_decoder")
 """Options that make another whole model of a GPT-2 or a BERT than the one that is run here."""
 CHAPTERS = ("is_decoder", *WHOLE)
@@ -402,7 +405,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     NotRunnable
         If the model has no table of tokens.
     ValueError
-        If its files cannot be read, name code of their own, or give a number to a word for which the model has no row.
+        If its files cannot be read, name code of their own, or number more than a few words beyond the model's rows.
 
     Examples
     --------
@@ -443,8 +446,22 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
         words(_UNKNOWN)  # which leaves it without truncation, as it was
     except Exception as error:  # of any kind: each tokenizer meets what it cannot read with what comes up
         raise ValueError(f"the tokenizer in {folder} cannot be read: {' '.join(str(error).split())[:300]}") from error
-    if not 0 <= largest < rows:
+    if not 0 <= largest < rows * (1 + BEYOND):
         raise ValueError(
             f"the tokenizer in {folder} numbers its words up to {largest}, and the model has {rows} rows for them"
         )
     return words
+
+
+def check_rows_of(tokenizer, ids: Tensor, rows: int) -> None:
+    """Refuse tokens for which a model has no row, as some tokenizers have a few that no text should use.
+
+    >>> check_rows_of(tokenizer("gpt2-mini"), torch.tensor([[5, 2047]]), 2047)
+    Traceback (most recent call last):
+    ValueError: a text has the token ' Lu' (2047), and the model has 2047 rows for tokens: leave the text out
+    """
+    if (largest := int(ids.max())) >= rows:
+        raise ValueError(
+            f"a text has the token {tokenizer.decode([largest])!r} ({largest}), and the model has {rows} rows for "
+            "tokens: leave the text out"
+        )

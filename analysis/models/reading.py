@@ -21,6 +21,7 @@ from torch import Tensor
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.checks import all_finite
+from analysis.core.positions import Rotary
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints
 from analysis.models.checkpoints import Checkpoint
@@ -187,6 +188,9 @@ class Model:
         if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):
             shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
             limits.append(math.prod(shape[:-1]) - self.family.first_place)
+        if not self.family.learned:  # frequencies that hold for texts within the trained length
+            kinds = (self.family.positions(self.config, layer, self.channel) for layer in range(len(self.layers)))
+            limits += [of.longest for of in kinds if isinstance(of, Rotary) and of.longest is not None]
         return min(limits, default=None)
 
     @property
@@ -451,6 +455,7 @@ def load(
             return source if tokenizer is None else replace(source, held=(source.held[0], tokenizer))
         source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
+        source = getattr(source, "_orig_mod", source)  # of torch.compile: hooks are on what was compiled
         config, name = getattr(source, "config", None), type(source).__name__
         if not hasattr(config, "to_dict"):
             raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
@@ -464,11 +469,21 @@ def load(
                 f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
                 "model = model.merge_and_unload()"
             )
+        if inside := [path for path, part in source.named_modules() if _is_quantised(part)]:
+            raise ValueError(
+                f"source has quantised modules inside ({inside[0]}), of which there are no matrices to read: "
+                "dequantise it first, model = model.dequantize(), or load it without a quantization_config"
+            )
         return replace(_choose(config, module_source(source), stack, name, None), held=(source, tokenizer))
     checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
     read = _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
     return replace(read, dtype=dtype, held=(None, tokenizer))
+
+
+def _is_quantised(part: torch.nn.Module) -> bool:
+    weight = getattr(part, "weight", None)
+    return callable(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point())
 
 
 def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:

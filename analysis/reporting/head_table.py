@@ -202,7 +202,8 @@ def census(
         read = replace(read, held=(module, tokenizer))
     if texts is None:
         texts = bundled_texts.passages()
-    given = tokenise(tokenizer, [texts] if isinstance(texts, str) else texts, min(longest, read.room or longest))
+    texts = [texts] if isinstance(texts, str) else texts
+    given = tokenise(tokenizer, texts, min(longest, read.room or longest), read.config.vocab_size)
     seen = observe_heads(read, given.ids, choice, batch=batch, padding=tokenizer.pad_token_id or 0)
     return tabulate(seen, read, given, choice, measures)
 

@@ -267,7 +267,7 @@ def _run(
         names = [sound_models.name_positions(sound.shape[-1] // 2) for sound in ids[:BESIDE]]
     else:
         room = load(model).room
-        given = tokenise(tokenizer, passages, min(longest, room or longest))
+        given = tokenise(tokenizer, passages, min(longest, room or longest), model.config.vocab_size)
         ids, limit, first, measured.lengths = given.ids, given.longest, given.first, given.lengths()
         pictured = ids[0][:, :PICTURE]
         names = [name_tokens(tokenizer, text[0].tolist()) for text in ids[:BESIDE]]

@@ -20,6 +20,7 @@ from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
 from analysis.maps.sinks import find_sink
 from analysis.matrices.rank import effective_rank
+from analysis.models.pretrained import check_rows_of
 from analysis.models.reading import AnyModel
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.rank_collapse import residual
@@ -360,19 +361,22 @@ class Tokenised:
         return "; ".join(said)
 
 
-def tokenise(tokenizer, texts: Sequence[str], longest: int) -> Tokenised:
+def tokenise(tokenizer, texts: Sequence[str], longest: int, rows: int | None = None) -> Tokenised:
     """Turn texts into ids, cut to ``longest`` tokens; those too short for a map to be read are left out.
 
     Raises
     ------
     ValueError
-        If none is long enough.
+        If none is long enough, or one has a token beyond the ``rows`` of a model.
     """
 
     def cut_to(length: int, text: str) -> Tensor:
         return tokenizer(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
 
     ids = [cut_to(longest, text) for text in texts]
+    for each in ids:
+        if rows is not None and each.numel():
+            check_rows_of(tokenizer, each, rows)
     long_enough = [i for i in ids if i.shape[-1] >= gates.SHORTEST]
     if not long_enough:
         raise ValueError(f"none of the {len(ids)} texts has {gates.SHORTEST} tokens or more: there is no map to read")

@@ -21,6 +21,7 @@ from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import places, read_inputs, real_rows
 from analysis.models.memory import available_memory, check_memory
+from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
 from analysis.transformer.attention import arrange, compute_scores, project, weigh
 
@@ -219,7 +220,7 @@ def visit_layers(
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     if isinstance(inputs, Tensor) and not inputs.is_floating_point():
-        check_maps(given, *inputs.shape)
+        check_maps(given.heads, len(inputs), inputs.shape[-1], input_device(module))
     turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
 
     def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
@@ -243,7 +244,7 @@ def visit_layers(
     return output
 
 
-def check_maps(read: Model, texts: int, positions: int) -> None:
+def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu") -> None:
     """Refuse texts of whose maps one layer's do not fit: those of the model itself, and of one text ours beside them.
 
     Raises
@@ -251,10 +252,9 @@ def check_maps(read: Model, texts: int, positions: int) -> None:
     MemoryError
         Saying how many tokens would.
     """
-    where = next((each.device for each in read.module.parameters() if not each.is_meta), "cpu")
-    each = MAPS * (texts + 1) * read.heads * 4  # bytes, for every pair of positions
+    each = MAPS * (texts + 1) * heads * 4  # bytes, for every pair of positions
     try:
-        check_memory(each * positions**2, f"one layer's {read.heads} maps of {texts} x {positions:,} tokens", where)
+        check_memory(each * positions**2, f"one layer's {heads} maps of {texts} x {positions:,} tokens", where)
     except MemoryError as error:
         fits = math.isqrt(int(0.9 * (available_memory(where) or 0)) // each)
         raise MemoryError(f"{error}: read at most {fits:,} tokens (longest), or fewer texts at once (batch)") from None

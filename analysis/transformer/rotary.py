@@ -30,7 +30,8 @@ def rotate(
     Raises
     ------
     TypeError, ValueError
-        If the rows are not ``(..., position, channel)`` of the head's width, or the number of positions is another one.
+        If the rows are not ``(..., position, channel)`` of the head's width, the number of positions is another one, or
+        they go beyond those of which the rotation holds.
 
     References
     ----------
@@ -49,6 +50,11 @@ def rotate(
         raise ValueError(f"rows must be (..., position, {rotary.channel}) to fit the rotation, got {tuple(rows.shape)}")
     if positions is None:
         positions = torch.arange(rows.shape[-2], device=rows.device)
+    if rotary.longest is not None and positions.numel() and int(positions.max()) >= rotary.longest:
+        raise ValueError(
+            f"positions must be below {rotary.longest}, got {int(positions.max())}: for longer texts rope_type = "
+            f"{rotary.scaling!r} has other frequencies, which are not read: give a shorter text"
+        )
     angle = positions.to(rows)[..., None] * rotary.frequencies.to(rows)
     cos, sin = angle.cos() * rotary.attention_factor, angle.sin() * rotary.attention_factor
     turned, rest = rows[..., : rotary.coordinates], rows[..., rotary.coordinates :]

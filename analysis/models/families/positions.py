@@ -117,11 +117,12 @@ def tempered(config: Config) -> Positions:
 def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, partial: bool) -> Positions:
     """Return the frequencies of a layer, by the library's own functions where they are scaled for longer texts.
 
+    Where they depend on the length of the text, these are the ones of texts within the trained length, which is noted.
+
     Raises
     ------
     ValueError
-        If frequencies depend on the length of the text, so that no one set of them is the model's, or are none; or an
-        odd number of coordinates is turned, or more than a head has.
+        If there are no such frequencies, or an odd number of coordinates is turned, or more than a head has.
     """
     settings, kind = config.rope_parameters or {}, layer_type(config, layer)
     if kind in settings:
@@ -133,11 +134,6 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
     if settings is None:
         return StreamPositions("none")
     scaling, base = settings.get("rope_type", "default"), _base(settings.get("rope_theta"))
-    if scaling in ("dynamic", "longrope"):
-        raise ValueError(
-            f"rope_parameters (or rope_scaling) has rope_type = {scaling!r}, with other frequencies for longer texts: "
-            "there is no one rotation to read, as there is for every other rope_type"
-        )
     if scaling == "default":
         share = settings.get("partial_rotary_factor", 1.0) if partial else 1.0
         if isinstance(share, bool) or not isinstance(share, int | float) or not math.isfinite(share):
@@ -153,7 +149,11 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
         )
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
     _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
-    return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor))
+    longest = {
+        "longrope": settings.get("original_max_position_embeddings"),
+        "dynamic": config.max_position_embeddings - 1,  # at that length itself it depends on what was read before
+    }.get(scaling)
+    return Rotary(scaled.double(), channel, pairing, base, scaling, float(factor), longest)
 
 
 def _base(number: object, name: str = "rope_theta") -> float:

@@ -32,7 +32,16 @@ def module_source(module: torch.nn.Module) -> Source:
     """Return the parameters of a loaded model, shared ones under each of their names."""
     tensors = dict(module.named_parameters(remove_duplicate=False))
     headers = {name: (tuple(tensor.shape), None) for name, tensor in tensors.items()}
-    return Source(type(module).__name__, headers, lambda name: tensors[name].detach())
+
+    def read(name: str) -> Tensor:
+        if tensors[name].is_meta:
+            raise MissingTensor(
+                f"{name} of {type(module).__name__} is not in memory but on meta, as accelerate leaves what it reads "
+                "from files: give the folder that the model came from, or a model that was loaded whole"
+            )
+        return tensors[name].detach()
+
+    return Source(type(module).__name__, headers, read)
 
 
 def file_source(checkpoint: Checkpoint, dtype: torch.dtype | None) -> Source:

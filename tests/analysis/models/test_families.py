@@ -156,10 +156,21 @@ def test_frequencies_scaled_for_longer_texts(scaling):
     assert agreement(model, read, tiny_inputs(model), in_double=True).attention < 1e-6  # the angles are in float32
 
 
-def test_frequencies_that_depend_on_the_text_are_refused():
-    model = tiny_model("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0})
-    with pytest.raises(ValueError, match="other frequencies for longer texts"):
-        load(model).layers[0]
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 1.5, 2, 3], "long_factor": [4.0] * 4}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "longest"),
+    [({"rope_type": "dynamic", "factor": 2.0}, 15), (LONGROPE | {"original_max_position_embeddings": 16}, 16)],
+)
+def test_frequencies_that_depend_on_the_length_are_those_within_the_trained_one(scaling, longest):
+    model = tiny_model("llama", rope_parameters=scaling | {"rope_theta": 500.0}, max_position_embeddings=16)
+    read, ids = load(model), torch.arange(2, 2 + longest)[None]
+    assert read.room == longest
+    assert agreement(model, read, {"input_ids": ids}, in_double=True).attention < 1e-6
+    layer = read.layers[0]
+    with pytest.raises(ValueError, match=f"positions must be below {longest}, got {longest}: for longer texts"):
+        attend(torch.randn(longest + 1, layer.model, dtype=layer.W_Q.dtype), layer)
 
 
 @pytest.mark.parametrize(

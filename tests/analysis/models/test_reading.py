@@ -6,9 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from analysis import layer_inputs
 from analysis.models import pretrained
 from analysis.models.checkpoints import NotFound, Tampered, find
 from analysis.models.controls import random_attention_layer
+from analysis.models.families.tiny import tiny_model
 from analysis.models.files import MissingTensor
 from analysis.models.reading import load
 from analysis.transformer.attention import attend
@@ -115,3 +117,23 @@ def test_a_whole_model_and_its_tokenizer_are_had_by_name_by_folder_and_by_checkp
     for door in (pretrained.load, pretrained.tokenizer):
         with pytest.raises(NotFound, match="unknown model 'gpt3'"):
             door("gpt3")
+
+
+def test_a_compiled_module_is_read_and_run_as_what_was_compiled():
+    model, ids = tiny_model("llama").float(), torch.arange(2, 12)[None]
+    compiled = torch.compile(model, backend="eager")
+    assert load(compiled).module is model
+    assert torch.equal(layer_inputs(compiled, ids, 1), layer_inputs(model, ids, 1))
+
+
+def test_a_quantised_module_is_refused_with_what_helps():
+    model = tiny_model("llama")
+    packed = model.layers[0].self_attn.q_proj  # as bitsandbytes keeps a matrix, in whole numbers
+    packed.weight = torch.nn.Parameter(torch.zeros(64, 1, dtype=torch.uint8), requires_grad=False)
+    with pytest.raises(ValueError, match=r"quantised modules inside \(.*q_proj\).*model = model\.dequantize\(\)"):
+        load(model)
+
+
+def test_what_is_left_in_files_is_not_read_from_the_module():
+    with pytest.raises(MissingTensor, match=r"is not in memory but on meta, .*: give the folder"):
+        load(tiny_model("llama").to("meta")).layers[0]

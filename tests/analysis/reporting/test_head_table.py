@@ -100,6 +100,19 @@ def test_maps_that_do_not_fit_are_refused_before_the_model_runs():
         census(model, [text], tokenizer=words, longest=10**6)
 
 
+def test_a_word_without_a_row_counts_only_where_a_text_has_it(tmp_path):
+    words = pretrained.tokenizer(find("gpt2-mini"))
+    for rows in (2047, 1500):
+        tiny_model("llama", vocab_size=rows).save_pretrained(tmp_path / str(rows))
+        words.save_pretrained(tmp_path / str(rows))
+    folder = str(tmp_path / "2047")
+    assert census(folder, TEXTS).texts == 2
+    with pytest.raises(ValueError, match=r"a text has the token '.*' \(2047\), and the model has 2047 rows for tokens"):
+        census(folder, [TEXTS[0] + words.decode([2047])])
+    with pytest.raises(ValueError, match="numbers its words up to 2047, and the model has 1500 rows for them"):
+        census(str(tmp_path / "1500"), TEXTS)
+
+
 def test_one_string_is_one_text():
     alone, in_a_list = census("gpt2-mini", TEXTS[0]), census("gpt2-mini", TEXTS[:1])
     assert alone.texts == 1
