@@ -23,7 +23,7 @@ from analysis.representations.rank_collapse import residual
 from analysis.transformer.attention import mask_future
 from book.experiments.rotary_smollm2 import MODEL, of_others, read_layers, split
 from book.experiments.smollm2_induction import silence
-from book.experiments.smollm2_sink import LENGTH, attend, choose_texts, lose, run_from
+from book.lab.smollm2 import LENGTH, attend, choose_texts, lose, run_from
 from book.publish.records import Experiment, Result, Value
 
 PARTS = ("content", "semi-bias", "query side", "kernel")

@@ -7,6 +7,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from book.experiments import smollm2_findings as experiment
+from book.lab import smollm2
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +88,9 @@ def test_only_the_matrices_of_the_layers_change(network):
     assert not changed.base_model.layers[2].mlp.up_proj.weight.any()
     assert network.base_model.layers[2].mlp.up_proj.weight.any()
     assert experiment.relative_error(network, lambda weight: 1.5 * weight) == pytest.approx(0.5)
+
+
+def test_losses_are_the_models_own_where_nothing_is_changed(network, ids):
+    last = smollm2.run_from(network, network.base_model.embed_tokens(ids), 0, smollm2.attend)[-1]
+    own = [network(each[None], labels=each[None]).loss.item() for each in ids]
+    assert smollm2.lose(network, last, ids).tolist() == pytest.approx(own, abs=1e-5)
