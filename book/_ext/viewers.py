@@ -83,7 +83,8 @@ class Viewer(SphinxDirective):
             raise self.error(f"there is no viewer {name!r}; known: {', '.join(SCRIPTS)}")
         if missing := [option for option in self.option_spec if not self.options.get(option)]:
             raise self.error(f"the viewer {name} lacks {' and '.join(missing)}")
-        self.env.viewers = {**getattr(self.env, "viewers", {}), self.env.docname: name}
+        others = getattr(self.env, "viewers", {})
+        self.env.viewers = {**others, self.env.docname: [*others.get(self.env.docname, []), name]}
         label = self.options["name"]
         start = draw(name, Path(self.env.srcdir) / DRAWN / label)
         caption = nodes.caption("", "", *self.inline(" ".join(self.content)))
@@ -231,10 +232,10 @@ def why() -> tuple[Figure, dict]:
 
 def add_scripts(app, pagename, templatename, context, doctree):
     """Give the scripts and the look to the pages that have a viewer."""
-    name = getattr(app.env, "viewers", {}).get(pagename)
-    if doctree is not None and name:
+    names = getattr(app.env, "viewers", {}).get(pagename)
+    if doctree is not None and names:
         app.add_css_file(f"{FOLDER}/play.css")
-        for file in scripts(name):
+        for file in dict.fromkeys(file for name in names for file in scripts(name)):
             app.add_js_file(file, loading_method="defer")
 
 
