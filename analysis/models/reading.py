@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import ismethod
 from pathlib import Path
 from typing import Any
 
@@ -483,7 +484,7 @@ def load(
 
 def _is_quantised(part: torch.nn.Module) -> bool:
     weight = getattr(part, "weight", None)
-    return callable(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point())
+    return ismethod(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point())
 
 
 def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:

@@ -137,3 +137,8 @@ def test_a_quantised_module_is_refused_with_what_helps():
 def test_what_is_left_in_files_is_not_read_from_the_module():
     with pytest.raises(MissingTensor, match=r"is not in memory but on meta, .*: give the folder"):
         load(tiny_model("llama").to("meta")).layers[0]
+
+
+def test_a_module_whose_weights_are_parametrised_is_not_taken_for_a_quantised_one():
+    """Audio encoders hold the weight of a convolution as a direction and a length."""
+    assert load(tiny_model("wav2vec2")).layers[0].heads
