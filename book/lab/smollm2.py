@@ -16,11 +16,11 @@ LENGTHS = {16: 12, LENGTH: 6, LONG: 2}
 """Tokens of a text, and how many texts: prose of three kinds, and of the longest those of a manual."""
 
 
-def choose_texts(words, length: int) -> Int[Tensor, "text position"]:
-    """Return texts of so many tokens, as many of each kind."""
+def choose_texts(words, length: int, first: int = 0) -> Int[Tensor, "text position"]:
+    """Return texts of so many tokens, as many of each kind; others if another is the first."""
     texts = passages() if length == LONG else [each.text for each in load_documents(*PROSE)]
     ids = take(words, texts, length)
-    return ids[:: len(ids) // LENGTHS[length]][: LENGTHS[length]]
+    return ids[first :: len(ids) // LENGTHS[length]][: LENGTHS[length]]
 
 
 def attend(layer, query, key, value, *, scale, causal=False, lengths=None) -> Tensor:
