@@ -458,7 +458,7 @@ def check_rows_of(tokenizer, ids: Tensor, rows: int) -> None:
 
     >>> check_rows_of(tokenizer("gpt2-mini"), torch.tensor([[5, 2047]]), 2047)
     Traceback (most recent call last):
-    ValueError: a text has the token ' Lu' (2047), and the model has 2047 rows for tokens: leave the text out
+    ValueError: a text has the token 'ather' (2047), and the model has 2047 rows for tokens: leave the text out
     """
     if (largest := int(ids.max())) >= rows:
         raise ValueError(

@@ -190,7 +190,7 @@ def census(
     (16, True)
     >>> table = census("gpt2-mini", heads=[(0, 4)], measures=["entropy", "gates"])
     >>> sorted(table.rows()[0])[:4]
-    ['backward', 'cluster', 'closed', 'directional']
+    ['backward', 'cluster', 'directional', 'entropy']
     """
     read = load(model, tokenizer=tokenizer)
     choice = choose(read, measures, heads, queries)

@@ -34,12 +34,13 @@ def module_source(module: torch.nn.Module) -> Source:
     headers = {name: (tuple(tensor.shape), None) for name, tensor in tensors.items()}
 
     def read(name: str) -> Tensor:
-        if tensors[name].is_meta:
+        tensor = tensors[name].detach()
+        if tensor.is_meta and type(tensor) is Tensor:  # a subclass may hold its values elsewhere
             raise MissingTensor(
                 f"{name} of {type(module).__name__} is not in memory but on meta, as accelerate leaves what it reads "
                 "from files: give the folder that the model came from, or a model that was loaded whole"
             )
-        return tensors[name].detach()
+        return tensor
 
     return Source(type(module).__name__, headers, read)
 

@@ -137,7 +137,7 @@ WORDS = {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("tokenizer.json", {"model": WORDS | {"vocab": {"[UNK]": 0, "a": 31}}}, "up to 31, and the model has 31 rows"),
+        ("tokenizer.json", {"model": WORDS | {"vocab": {"[UNK]": 0, "a": 32}}}, "up to 32, and the model has 31 rows"),
         ("tokenizer.json", {"model": WORDS | {"vocab": {"a": 1}}}, "cannot be read: .*Missing"),
         ("tokenizer_config.json", {"model_max_length": -5}, "cannot be read"),
         ("tokenizer_config.json", {"unk_token": 5}, "cannot be read"),

@@ -373,13 +373,12 @@ def encoder_maps(model, heard, positions: int) -> torch.Tensor:
 def test_the_mean_query_of_a_whisper_is_over_positions_and_not_frames(whisper):
     encoder = sound_models.load_sound_encoder(checkpoints.find(str(whisper[0])))
     heard = sound_models.frames_of(sounds.make(2), 8, 24)
-    read = analysis.load(encoder)
-    [(query, _), *_] = origins.mean_queries_and_keys(encoder, [layer.positions for layer in read.layers], heard)
+    [(query, _), *_] = origins.mean_queries_and_keys(encoder, heard)
     with torch.no_grad():
         states = torch.cat([encoder(each, output_hidden_states=True).hidden_states[0] for each in heard], 1)[0]
         layer = encoder.encoder.layers[0]
         rows = layer.self_attn.q_proj(layer.self_attn_layer_norm(states))
-    np.testing.assert_allclose(query.flatten(), rows.mean(0) / 8**0.5, atol=1e-6)  # a Whisper scales it first
+    np.testing.assert_allclose(query.flatten(), rows.mean(0), atol=1e-6)  # before a Whisper scales it
     assert encoder.config.max_source_positions == 64, "the table of positions is not put back"
 
 

@@ -9,7 +9,6 @@ import torch
 from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.experiments import text_and_code_minilm, text_and_code_repository
-from book.lab import released_code
 from book.lab import released_survey as survey
 from book.publish import execution, experiments
 
@@ -110,4 +109,3 @@ def test_the_cells_of_the_story_find_what_the_record_has():
     distance = experiments.load("text-and-code-minilm").array("trained/distance").mean((0, 3))
     assert max(moved(space["as_rows"])) < 1e-5
     assert moved(space["as_columns"]) == pytest.approx(distance[survey.FAULTS.index("stored columns")], abs=0.12)
-    assert released_code.value_entropy(space["even"]) == space["histogram_entropy"](space["even"]).item() == 0

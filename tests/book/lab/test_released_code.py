@@ -55,11 +55,6 @@ def test_the_blocks_have_the_heads_singular_values_where_outputs_are_only_turned
     torch.testing.assert_close(torch.linalg.svdvals(blocks), torch.linalg.svdvals(heads))
 
 
-def test_heads_that_are_not_as_wide_as_the_stream_are_refused():
-    with pytest.raises(ValueError, match=r"heads \* channels equal to model"):
-        code.stored_blocks(draw(2, 6, 2))
-
-
 def test_the_index_is_the_number_of_rows_times_the_resultant_length():
     rows = draw(7, 5)
     torch.testing.assert_close(code.cone_index(rows), 7 * anisotropy.resultant_length(rows))

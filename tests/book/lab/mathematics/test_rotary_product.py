@@ -62,5 +62,3 @@ def test_what_does_not_fit_is_refused(layer, x):
         change_gauge(turned(layer, turn(16)), torch.ones(HEADS, 8))
     with pytest.raises(ValueError, match="factors must not be 0"):
         change_gauge(turned(layer, turn(16)), torch.zeros(HEADS, 8, dtype=torch.complex128))
-    with pytest.raises(ValueError, match="family must be one of"):
-        rotary_module_scores("gpt2", layer, turn(16), x)
