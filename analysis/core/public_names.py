@@ -17,7 +17,10 @@ ELSEWHERE = {
     "previous_token_share": "analysis.transformer.induction_scores.previous_token_score",
     "scale_matrices": "analysis.models.controls.scale_matrices",
 }
-"""Names that ``from analysis import ...`` once listed, and that no package lists as such."""
+"""Names that ``from analysis import ...`` once listed, and that no package lists as such.
+
+:meta hide-value:
+"""
 
 
 def read_groups(stub: Path = STUB) -> dict[str, dict[str, str]]:

@@ -51,7 +51,9 @@ def built(tmp_path_factory):
         Sphinx(
             str(folder), None, str(out), str(out / ".doctrees"), "html", CONFIG, status=None, warning=warnings
         ).build()
-    assert (folder / "warnings").read_text().replace("not included in any toctree", "").count("WARNING") <= 1
+    known = ("already registered", "not included in any toctree")  # another book of this process; a page apart
+    warned = [line for line in (folder / "warnings").read_text().splitlines() if "WARNING" in line]
+    assert len([line for line in warned if not any(words in line for words in known)]) <= 1, warned
     return out
 
 
