@@ -151,8 +151,7 @@ def describe_map(
     several, sums = visible > 1, maps.sum(-1)  # beside a learned sink, rows sum to less than 1
     if not all_finite(sums):
         raise ValueError("attention holds nan: is what the layer reads finite?")
-    logs = (maps * maps.clamp_min(torch.finfo(maps.dtype).tiny).log()).sum(-1)
-    entropy = (sums.log() - logs / sums)[:, several]  # of the weights as shares of their sum
+    entropy = (sums.log() + torch.special.entr(maps).sum(-1) / sums)[:, several]  # of the shares of a sum
     entropy = (entropy / visible[several].to(maps).log()).mean(-1)
     sink = find_sink(maps)
     carried = maps.mean(-2) * value_norms
