@@ -23,20 +23,20 @@ from analysis.models.memory import check_memory
 from analysis.models.reading import Model, load
 
 SEEDS = range(5)
-RANDOM, LARGE, PERMUTED = RUNGS = ("random", "random, as large", "permuted")
+RANDOM, LARGE, PERMUTED = LEVELS = ("random", "random, as large", "permuted")
 """Random initialisation; each of its matrices scaled to the norm of the trained one; the trained entries permuted."""
 SHARP = "random, W_Q and W_K as large"
 """Between the first two levels: of the random matrices only those of queries and keys are scaled."""
 CHUNK = 2**20
 """Entries of a matrix that are moved at a time."""
-NETWORKS = ("trained", *RUNGS)
+NETWORKS = ("trained", *LEVELS)
 """The trained network, and its controls level by level."""
 
 
 class Control(NamedTuple):
     """One control: its level, its seed, and the network."""
 
-    rung: str
+    level: str
     seed: int
     network: Any
 
@@ -52,7 +52,7 @@ def make_controls(
     trained: Any,
     initialise: Callable[[int], Any] | None = None,
     *,
-    rungs: Iterable[str] = RUNGS,
+    levels: Iterable[str] = LEVELS,
     seeds: Iterable[int] = SEEDS,
 ) -> Iterator[Control]:
     """Yield every control of a trained network, seed by seed; only one is held at a time.
@@ -64,8 +64,8 @@ def make_controls(
         `EncoderLayer`), or a list of layers.
     initialise
         Makes the same with random weights from a seed; default: `fresh_model`, for a model of transformers.
-    rungs
-        Control levels: names from :data:`RUNGS`, or :data:`SHARP`.
+    levels
+        Control levels: names from :data:`LEVELS`, or :data:`SHARP`.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def make_controls(
 
     Examples
     --------
-    >>> [control.rung for control in make_controls("gpt2-mini", seeds=[0])]
+    >>> [control.level for control in make_controls("gpt2-mini", seeds=[0])]
     ['random', 'random, as large', 'permuted']
     """
     if isinstance(trained, str | Path | Checkpoint | Model):
@@ -85,9 +85,9 @@ def make_controls(
         if not hasattr(trained, "config"):
             raise TypeError(f"give initialise, which makes the random {type(trained).__name__} of a seed")
         initialise = functools.partial(fresh_model, trained)
-    rungs = tuple(rungs)
-    if unknown := set(rungs) - {*RUNGS, SHARP}:
-        raise ValueError(f"rungs must be of {', '.join((*RUNGS, SHARP))}, got {', '.join(sorted(unknown))}")
+    levels = tuple(levels)
+    if unknown := set(levels) - {*LEVELS, SHARP}:
+        raise ValueError(f"levels must be of {', '.join((*LEVELS, SHARP))}, got {', '.join(sorted(unknown))}")
     make = {
         RANDOM: initialise,
         LARGE: lambda seed: scale_matrices(initialise(seed), trained),
@@ -95,8 +95,8 @@ def make_controls(
         SHARP: lambda seed: scale_matrices(initialise(seed), trained, scores_only=True),
     }
     for seed in seeds:
-        for rung in rungs:
-            yield Control(rung, seed, make[rung](seed))
+        for level in levels:
+            yield Control(level, seed, make[level](seed))
 
 
 def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:

@@ -42,7 +42,7 @@ def spread(values: Float[np.ndarray, "seed layer"]) -> Float[np.ndarray, "layer 
 
 def _with_own(colours: Mapping[str, str] | None) -> dict[str, str]:
     """Return the colours of the trained network and the control levels: by default those of the book."""
-    own = {"trained": style.COLOURS["trained"]} | {level: colour for level, (colour, _) in style.RUNGS.items()}
+    own = {"trained": style.COLOURS["trained"]} | {level: colour for level, (colour, _) in style.LEVELS.items()}
     return own | dict(colours or {})
 
 
@@ -54,7 +54,7 @@ def draw_lines(
     trained = ladder.trained if ladder.trained.ndim == 2 else np.stack([ladder.trained] * 3, 1)
     along = np.arange(len(trained)) if along is None else np.asarray(along)
     for level, values in ladder.controls.items():
-        colour, dashes = colours[level], style.RUNGS[level][1]
+        colour, dashes = colours[level], style.LEVELS[level][1]
         mean, low, high = spread(np.asarray(values)).T
         panel.fill_between(along, low, high, color=colour, alpha=0.25, linewidth=0)
         panel.plot(along, mean, dashes, color=colour, label=level)

@@ -68,7 +68,7 @@ GATES = {
 }
 SEEDS = "-", "--", ":"  # dashes, one a seed
 # The control levels (analysis.models.controls), in one look everywhere: colour and dashes.
-RUNGS = {
+LEVELS = {
     "random": ("#999999", "-"),
     "random, W_Q and W_K as large": ("#CC79A7", "-."),
     "random, as large": ("#E69F00", "--"),
@@ -96,7 +96,7 @@ def look_of(network: str) -> dict[str, str]:
     >>> look_of("random"), look_of("MiniLM")["color"] == COLOURS["trained"]
     ({'color': '#999999', 'linestyle': '-', 'label': 'random'}, True)
     """
-    colour, dashes = RUNGS.get(network, (COLOURS["trained"], "-"))
+    colour, dashes = LEVELS.get(network, (COLOURS["trained"], "-"))
     return {"color": colour, "linestyle": dashes, "label": network}
 
 
@@ -144,7 +144,7 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
     Parameters
     ----------
     colours
-        Colours by what they mean: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`RUNGS`.
+        Colours by what they mean: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`LEVELS`.
     cmap
         One colour map for scores, weights and positions, by matplotlib's name.
 
@@ -163,15 +163,15 @@ def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None
     'cividis'
     """
     given = dict(colours or {})
-    if unknown := sorted(given.keys() - {*COLOURS, *GATES, *RUNGS}):
-        raise ValueError(f"no colour is called {unknown[0]!r}: choose from {', '.join([*COLOURS, *GATES, *RUNGS])}")
-    tables, maps = (COLOURS, GATES, RUNGS), ("SCORE_CMAP", "WEIGHT_CMAP", "POSITION_CMAP")
+    if unknown := sorted(given.keys() - {*COLOURS, *GATES, *LEVELS}):
+        raise ValueError(f"no colour is called {unknown[0]!r}: choose from {', '.join([*COLOURS, *GATES, *LEVELS])}")
+    tables, maps = (COLOURS, GATES, LEVELS), ("SCORE_CMAP", "WEIGHT_CMAP", "POSITION_CMAP")
     before, before_maps = [dict(table) for table in tables], {name: globals()[name] for name in maps}
     for name, colour in given.items():
         for table in (COLOURS, GATES):
             table.update({name: colour} if name in table else {})
-        if name in RUNGS:
-            RUNGS[name] = colour, RUNGS[name][1]
+        if name in LEVELS:
+            LEVELS[name] = colour, LEVELS[name][1]
     globals().update(dict.fromkeys(maps, cmap) if cmap else {})
     try:
         yield

@@ -172,8 +172,8 @@ def spreads_away(
 
     Examples
     --------
-    >>> rung = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-    >>> away = spreads_away(np.array([9.0, 1.5]), {"a": rung, "b": rung + 1}, 1e-9)
+    >>> level = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> away = spreads_away(np.array([9.0, 1.5]), {"a": level, "b": level + 1}, 1e-9)
     >>> away.round(3).tolist()
     [6.062, 0.0]
     """
@@ -231,7 +231,7 @@ def _find_heads(measured: Measurement, heads: Comparison) -> list[UnusualHead]:
     """Return the heads that do more of something than controls do, the most first."""
     candidates = []
     for place, (name, values) in enumerate(measure_heads(measured.beside).items()):
-        seeds = {rung: of[:, place : place + 1] for rung, of in heads.controls.items()}
+        seeds = {level: of[:, place : place + 1] for level, of in heads.controls.items()}
         most = max(of.max() for of in seeds.values())
         away = spreads_away(values.ravel(), seeds, FLOOR * heads.least).reshape(values.shape)
         candidates += [
@@ -266,10 +266,10 @@ def say_layers(comparison: Comparison, quantity: Quantity) -> str:
 
     Examples
     --------
-    >>> rung = {"random": np.array([[0.1], [0.12], [0.14]])}
-    >>> away = spreads_away(np.array([0.9]), rung, 1e-9)
+    >>> level = {"random": np.array([[0.1], [0.12], [0.14]])}
+    >>> away = spreads_away(np.array([0.9]), level, 1e-9)
     >>> left = np.array([0.76])
-    >>> found = Comparison(np.array([0.9]), rung, away, left, 0.05, 9.0, 0.01)
+    >>> found = Comparison(np.array([0.9]), level, away, left, 0.05, 9.0, 0.01)
     >>> said = say_layers(found, Quantity("the weight", read=None))
     >>> print(*said.split(", "), sep="\\n")
     The weight is larger than in all controls in 1 of 1 layers (chance: 0.01)

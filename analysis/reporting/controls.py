@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from analysis.models.controls import LARGE, PERMUTED, RANDOM, RUNGS, fresh_model, permute_into, scale_in_place
+from analysis.models.controls import LARGE, LEVELS, PERMUTED, RANDOM, fresh_model, permute_into, scale_in_place
 from analysis.reporting.observations import Observations
 
 
@@ -44,4 +44,4 @@ def ladder_of(controls: Mapping[str, Sequence[Observations]], read) -> dict[str,
     >>> ladder_of({}, read=None)
     {}
     """
-    return {rung: np.stack([read(observed) for observed in controls[rung]]) for rung in RUNGS if rung in controls}
+    return {level: np.stack([read(observed) for observed in controls[level]]) for level in LEVELS if level in controls}

@@ -383,7 +383,7 @@ def write_report(measured: Measurement, other: Measurement | None = None, *, out
 def heads_table(measured: Measurement) -> str:
     """Return one row per head as CSV: what each does on the texts that the controls read, and the most in a control."""
     numbers = measure_heads(measured.beside)
-    controls = [measure_heads(of) for rung in measured.controls.values() for of in rung]
+    controls = [measure_heads(of) for level in measured.controls.values() for of in level]
     most = {name: max((float(of[name].max()) for of in controls), default=math.nan) for name in numbers}
     lines = [["layer", "head", *(part for name in numbers for part in (name, f"most {name} in a control"))]]
     for layer, head in np.ndindex(next(iter(numbers.values())).shape):

@@ -14,7 +14,7 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.controls import RUNGS
+from analysis.models.controls import LEVELS
 from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.controls import observe_controls
 from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
@@ -249,18 +249,18 @@ def observe(
     measured.beside = read_on("beside", see.start(read), len(see.texts))
     measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()
-    bar = count_steps(len(RUNGS) * seeds, "controls", "model", show=show)
+    bar = count_steps(len(LEVELS) * seeds, "controls", "model", show=show)
     for seed in range(seeds):
-        parts = {rung: state.load(f"{rung} {seed}") for rung in RUNGS}
+        parts = {level: state.load(f"{level} {seed}") for level in LEVELS}
         if all(part is not None for part in parts.values()):
             bar.update(len(parts))
         else:
-            for rung, _, observed in observe_controls(model, see, [seed]):
-                parts[rung] = observed
-                state.save(f"{rung} {seed}", observed)
+            for level, _, observed in observe_controls(model, see, [seed]):
+                parts[level] = observed
+                state.save(f"{level} {seed}", observed)
                 bar.update()
-        for rung, observed in parts.items():
-            measured.controls.setdefault(rung, []).append(observed)
+        for level, observed in parts.items():
+            measured.controls.setdefault(level, []).append(observed)
     bar.close()
 
 

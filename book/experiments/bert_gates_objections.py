@@ -93,7 +93,7 @@ def compute(device: torch.device) -> Result:
     due = [rms_lengths(layer, [x[n] for x in rows]) for n, layer in enumerate(load(trained).plain_layers())]
     own = read_maps(trained, rows)["entropy"]
     for control in make_controls(
-        trained, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
+        trained, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), levels=(SHARP,)
     ):
         found.append([columns_of(control.network, tokenizer, texts, typed=typed) for typed in TYPES])
         as_long.append(read_maps(control.network, rows_of(control.network, tokenizer, texts), due))

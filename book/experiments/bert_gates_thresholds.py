@@ -26,7 +26,7 @@ def compute(device: torch.device) -> Result:
     documents, fewer = ([each.text for each in load_documents(each=count)] for count in (None, EACH))
     trained = [read_maps(network, tokenizer, text) for text in documents]
     controls = make_controls(
-        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), rungs=(SHARP,)
+        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), levels=(SHARP,)
     )
     random = [np.mean([read_maps(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
     arrays = {

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from analysis.core.weights import EncoderLayer
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import RUNGS, SEEDS, make_controls
+from analysis.models.controls import LEVELS, SEEDS, make_controls
 from analysis.representations.rank_collapse import random_collapse, trace_residual
 from analysis.transformer.encoder import Switches
 from book.lab.documents import load_documents
@@ -58,7 +58,7 @@ def compute(device: torch.device) -> Result:
         "controls": measure_controls(make_controls(trained, load), measure),
         "stacks": np.stack([[trace_stack(gain, seed, device) for seed in SEEDS] for gain in GAINS]),
     }
-    values = {"mlps": Value(json.dumps(MLPS)), "rungs": Value(json.dumps(RUNGS)), "gains": Value(json.dumps(GAINS))}
+    values = {"mlps": Value(json.dumps(MLPS)), "rungs": Value(json.dumps(LEVELS)), "gains": Value(json.dumps(GAINS))}
     return Result(
         values, {name: array.astype(np.float32) for name, array in arrays.items()}, dict.fromkeys(arrays, 1e-2)
     )

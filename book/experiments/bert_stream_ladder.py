@@ -45,7 +45,7 @@ def compute(device: torch.device) -> Result:
         return pretrained.load(checkpoint, control_seed=seed, device=device)
 
     arrays |= measure_network(load(None), tokenizer, by_kind=True)
-    controls = make_controls(load(None), load, rungs=LADDER)
+    controls = make_controls(load(None), load, levels=LADDER)
     means = [measure_network(control.network, tokenizer, each=EACH) for control in controls]
     for name in means[0]:
         values = np.stack([one[name].mean(0) for one in means])

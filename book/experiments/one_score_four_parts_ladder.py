@@ -17,7 +17,7 @@ MEASURES = ("divergence", *PARTS)
 
 
 def compute(device: torch.device) -> Result:
-    """Return nats by layer, mean of heads, rows and texts: of the trained model, and ``(rung, seed, ...)``."""
+    """Return nats by layer, mean of heads, rows and texts: of the trained model, and ``(level, seed, ...)``."""
     checkpoint = checkpoints.find("minilm")
     texts = [ids.to(device) for ids in read_texts(checkpoint)[:TEXTS]]
     trained = pretrained.load(checkpoint, dtype=torch.float64, device=device)

@@ -59,7 +59,7 @@ def measure_model(model: Model, device) -> dict[str, np.ndarray]:
     plain = Norm(torch.ones(model.width), torch.zeros(model.width), norms[0].eps).to(device)
     layers = [layer.to(device) for layer in model.plain_layers()]
     control = measure(draw(0), [plain] * len(norms))
-    ladder = measure_controls(make_controls(layers, draw), measure_ranks)  # (rung, seed, 2, layer, head)
+    ladder = measure_controls(make_controls(layers, draw), measure_ranks)  # (level, seed, 2, layer, head)
     arrays = measure(layers, norms) | {f"control_{name}": array for name, array in control.items()}
     arrays |= {"ladder_pattern_rank": ladder[:, :, 0], "ladder_message_rank": ladder[:, :, 1]}
     return {name: array.astype(np.float32) for name, array in arrays.items()}

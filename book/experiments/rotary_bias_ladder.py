@@ -1,8 +1,8 @@
-"""The rungs between a random model and the trained one, and what each brings about.
+"""The levels between a random model and the trained one, and what each brings about.
 
-A random initialisation has no biases: they begin at 0. So that the other rungs have some, the second draws each bias
+A random initialisation has no biases: they begin at 0. So that the other levels have some, the second draws each bias
 vector at random with the norm of the trained one, and the third shuffles the trained one's entries; the gains of
-LayerNorms are those of the rung. Beside the ladder stands a control of one part: in the trained model the kernel keeps
+LayerNorms are those of the level. Beside the ladder stands a control of one part: in the trained model the kernel keeps
 its amplitudes and gets phases drawn at random.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from analysis.core.positions import Rotary
 from analysis.models import checkpoints, reading
-from analysis.models.controls import RUNGS, SEEDS, Control, make_controls
+from analysis.models.controls import LEVELS, SEEDS, Control, make_controls
 from book.lab.rotary_ablation import WAYS, Biases, Scores, biases_of, choose_windows, evaluate, lose_parts
 from book.lab.rotary_kernels import SLOW, SOURCES, curves, kernel_of, ranges, spread_kernel, with_random_phases
 from book.lab.rotary_probe import make_probe
@@ -28,23 +28,23 @@ NAME = "neox-mini"
 
 
 def compute(device: torch.device) -> Result:
-    """Measure the bundled model and its controls; arrays of these are ``(rung, seed, ...)``."""
+    """Measure the bundled model and its controls; arrays of these are ``(level, seed, ...)``."""
     trained = load(checkpoints.find(NAME).folder, device)
     windows = choose_windows(gpt2_mini.read_corpus().windows).to(device)
     arrays = {f"trained_{name}": value for name, value in measure_network(trained, windows).items()}
     rows: dict[str, list[np.ndarray]] = {}
-    for control in make_rungs(trained):
+    for control in make_levels(trained):
         for name, value in measure_network(control.network, windows).items():
-            rows.setdefault(f"{name} {control.rung}", []).append(value)
+            rows.setdefault(f"{name} {control.level}", []).append(value)
     for name in (key.removeprefix("trained_") for key in tuple(arrays)):
-        arrays[f"control_{name}"] = np.stack([np.stack(rows[f"{name} {rung}"]) for rung in RUNGS])
+        arrays[f"control_{name}"] = np.stack([np.stack(rows[f"{name} {level}"]) for level in LEVELS])
     arrays["rise_random_phases"] = np.array([_lose_phases(trained, windows, seed) for seed in SEEDS])
     tolerances = {name: 0.02 for name, value in arrays.items() if value.dtype.kind == "f"}
     return Result({}, arrays, tolerances)
 
 
-def make_rungs(trained: nn.Module) -> Iterator[Control]:
-    """Yield the controls of a trained GPT-NeoX, with biases on the rungs on which it has some of the trained size."""
+def make_levels(trained: nn.Module) -> Iterator[Control]:
+    """Yield the controls of a trained GPT-NeoX, with biases on the levels on which it has some of the trained size."""
 
     def initialise(seed: int) -> nn.Module:
         drawn = neox_mini.make_model(neox_mini.VARIANTS[NAME], trained.config.vocab_size, seed)
@@ -52,7 +52,7 @@ def make_rungs(trained: nn.Module) -> Iterator[Control]:
         return drawn.eval().requires_grad_(False).to(trained.device)
 
     for control in make_controls(trained, initialise):
-        if control.rung != "random":
+        if control.level != "random":
             yield control._replace(network=change_biases(control, trained))
         else:
             yield control
@@ -66,7 +66,7 @@ def change_biases(control: Control, trained: nn.Module) -> nn.Module:
     """
     network, generator = copy.deepcopy(control.network), torch.Generator().manual_seed(control.seed)
     for own, bias in zip(_bias_vectors(network), _bias_vectors(trained), strict=True):
-        if control.rung == "permuted":
+        if control.level == "permuted":
             values = bias.flatten()[torch.randperm(bias.numel(), generator=generator).to(bias.device)]
         else:
             values = torch.randn(bias.numel(), generator=generator).to(bias)

@@ -106,10 +106,10 @@ def measure(folder: Path, frequency: torch.Tensor, device: torch.device | str = 
 
 
 def measure_ladder(folder: Path, device: torch.device | str = "cpu") -> np.ndarray:
-    """Return ``tilt`` of the controls, ``(rung, seed, measure, head)``.
+    """Return ``tilt`` of the controls, ``(level, seed, measure, head)``.
 
     Only the matrices of the first layer are exchanged: LayerNorm, positions and tokens stay the trained ones, and so
-    do, in the last rung, the biases. What the first two have of a semi-bias comes from the LayerNorm's bias.
+    do, in the last level, the biases. What the first two have of a semi-bias comes from the LayerNorm's bias.
     """
     checkpoint = checkpoints.find(str(folder))
     trained, model = first_layer.read(checkpoint, device=device), load(checkpoint)

@@ -24,7 +24,7 @@ def compute(device: torch.device) -> Result:
 
 
 def measure(checkpoint: Checkpoint, device: torch.device) -> Result:
-    """Measure every layer in float64, and the controls, ``(rung, seed, layer, head)``, with the trained LayerNorms."""
+    """Measure every layer in float64, and the controls, ``(level, seed, layer, head)``, with the trained LayerNorms."""
     model = load(checkpoint, dtype=torch.float64)
     layers = [layer.to(device) for layer in model.plain_layers()]
     norms = [model.norm("attention", number).to(device) for number in range(len(layers))]

@@ -41,7 +41,7 @@ def compute(device: torch.device) -> Result:
     """Measure the four networks, silence every head of the trained one, and shake its weights."""
     network = pretrained.load(MODEL, task="lm", device=device)
     ids = choose_texts(pretrained.tokenizer(MODEL), LENGTH)[:TEXTS].to(device)
-    controls = make_controls(network, rungs=NETWORKS[1:], seeds=[0])
+    controls = make_controls(network, levels=NETWORKS[1:], seeds=[0])
     found = [measure(network, ids), *(measure(control.network, ids) for control in controls)]
     arrays = {name: np.stack([of[name] for of in found]) for name in found[0]}
     arrays["silenced"], whole = silence_each(network, ids[:, :SHORT])

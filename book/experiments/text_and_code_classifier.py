@@ -32,19 +32,19 @@ def survey_networks(run: classifier_survey.Run, gene: Gene) -> dict[str, np.ndar
     Returns
     -------
     dict
-        By rung and measure, ``"rung/measure"``, seeds first.
+        By level and measure, ``"level/measure"``, seeds first.
     """
-    by_rung: dict[str, list[dict[str, np.ndarray]]] = {}
-    ladder = ((control.rung, control.network) for control in make_controls(run.model, run.control))
+    by_level: dict[str, list[dict[str, np.ndarray]]] = {}
+    ladder = ((control.level, control.network) for control in make_controls(run.model, run.control))
     for name, model in chain([("trained", run.model)], ladder):
         passage = survey.run(model, **encode(run.data, gene))
         measured = survey.measure_rows(passage) | survey.measure_coded_maps(passage)
         if name in ("trained", "random"):
             measured |= survey.compare_attention(passage) | survey.measure_maps(passage) | survey.measure_ranks(passage)
-        by_rung.setdefault(name, []).append(measured)
+        by_level.setdefault(name, []).append(measured)
     return {
         f"{name}/{measure}": values
-        for name, found in by_rung.items()
+        for name, found in by_level.items()
         for measure, values in survey.stacked(found).items()
     }
 

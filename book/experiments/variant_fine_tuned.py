@@ -232,7 +232,7 @@ def compute(device: torch.device) -> Result:
 
 
 def measure_ladder(run: classifier_survey.Run, device: torch.device) -> dict[str, np.ndarray]:
-    """Measure the controls of a fine-tuned classifier, ``(rung, seed, ...)``."""
+    """Measure the controls of a fine-tuned classifier, ``(level, seed, ...)``."""
     genes = of_classes(run.data)
     collected: list[dict[str, np.ndarray]] = []
 
@@ -243,7 +243,9 @@ def measure_ladder(run: classifier_survey.Run, device: torch.device) -> dict[str
     places = measure_controls(
         make_controls(run.model, lambda seed: make_model(run.data, seed, start=False).to(device)), note
     )
-    return {name: np.stack([np.stack([collected[i][name] for i in rung]) for rung in places]) for name in collected[0]}
+    return {
+        name: np.stack([np.stack([collected[i][name] for i in level]) for level in places]) for name in collected[0]
+    }
 
 
 def stack(measured) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ MODELS, PASSAGES = ("gpt2-mini", "minilm"), 4
 
 
 def compute(device: torch.device) -> Result:
-    """Return ``(layer, head)`` shares of the full entropy, trained, and ``(rung, seed, layer, head)`` of controls."""
+    """Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls."""
     found = {name: of_model(checkpoints.find(name), device) for name in MODELS}
     found["gpt2"] = of_first_layer(load(checkpoints.find("gpt2"), dtype=torch.float64), device)
     arrays = {name: trained for name, (trained, _) in found.items()}

@@ -1,6 +1,6 @@
 """Heads on the dial, for the viewer: one sentence in two models and in their controls.
 
-Arrays are ``(network, layer, head, query, key)``, the trained network first, then one control of each rung. Scores are
+Arrays are ``(network, layer, head, query, key)``, the trained network first, then one control of each level. Scores are
 logarithms of the attention less the largest of their row. An output's distance from another needs only the products of
 the values' rows after ``W_O``, less their mean: differences of weights sum to zero.
 """

@@ -47,7 +47,7 @@ def survey_documents(
     Returns
     -------
     Result
-        Arrays ``(document, ...)`` of the trained network, and ``(rung, seed, ...)`` of the controls, in the order of
+        Arrays ``(document, ...)`` of the trained network, and ``(level, seed, ...)`` of the controls, in the order of
         :data:`LADDER`; the names of the latter end in :data:`CONTROLS`.
     """
     checkpoint = checkpoints.find("minilm")
@@ -58,7 +58,7 @@ def survey_documents(
     trained = draw(None)
     arrays = _stack([measure(trained, document.text, trained) for document in load_documents(each=each)])
     fewer, means = [document.text for document in load_documents(each=each_of_controls)], []
-    for control in make_controls(trained, draw, rungs=LADDER):
+    for control in make_controls(trained, draw, levels=LADDER):
         by_text = _stack([measure(control.network, text, trained) for text in fewer])
         means.append({name: values.mean(0) for name, values in by_text.items()})
     for name, values in _stack(means).items():
@@ -83,7 +83,7 @@ class DocumentLadder:
         """Return the ladder of the sum of two measures."""
         return DocumentLadder(
             self.documents + other.documents,
-            {rung: values + other.controls[rung] for rung, values in self.controls.items()},
+            {level: values + other.controls[level] for level, values in self.controls.items()},
         )
 
     @property
@@ -106,9 +106,9 @@ class DocumentLadder:
         """The mean over layers, with its interval over documents."""
         return mean_interval(self.documents.mean(1))
 
-    def range_of(self, rung: str) -> tuple[float, float]:
-        """Return the least and the largest mean over layers among a rung's seeds."""
-        means = self.controls[rung].mean(1)
+    def range_of(self, level: str) -> tuple[float, float]:
+        """Return the least and the largest mean over layers among a level's seeds."""
+        means = self.controls[level].mean(1)
         return float(means.min()), float(means.max())
 
 
@@ -136,5 +136,5 @@ def read_ladder(result: Record | Result, name: str, *places: int) -> DocumentLad
     chosen = (..., *places)
     return DocumentLadder(
         documents[chosen].astype(float),
-        {rung: values[chosen].astype(float) for rung, values in zip(LADDER, controls, strict=True)},
+        {level: values[chosen].astype(float) for level, values in zip(LADDER, controls, strict=True)},
     )

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from analysis.data import texts
-from analysis.models.controls import RUNGS, Control
+from analysis.models.controls import LEVELS, Control
 from book.publish import Inputs, live_or_record
 
 # ---- A trained network and its control, the same architecture with random weights, and a survey of both
@@ -68,16 +68,16 @@ def by_network(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarr
 
 def measure_controls(
     controls: Iterable[Control], measure: Callable[..., np.ndarray]
-) -> Float[np.ndarray, "rung seed *measure"]:
-    """Measure each control's network, by rung in the order of ``RUNGS`` and by seed.
+) -> Float[np.ndarray, "level seed *measure"]:
+    """Measure each control's network, by level in the order of ``LEVELS`` and by seed.
 
     Examples
     --------
-    >>> controls = [Control(rung, seed, 10 * k + seed) for seed in (0, 1) for k, rung in enumerate(RUNGS)]
+    >>> controls = [Control(level, seed, 10 * k + seed) for seed in (0, 1) for k, level in enumerate(LEVELS)]
     >>> measure_controls(controls, np.float64)[:, 1].tolist()
     [1.0, 11.0, 21.0]
     """
-    by_rung: dict[str, list[np.ndarray]] = {rung: [] for rung in RUNGS}
+    by_level: dict[str, list[np.ndarray]] = {level: [] for level in LEVELS}
     for control in controls:
-        by_rung[control.rung].append(measure(control.network))
-    return np.stack([np.stack(of_seeds) for of_seeds in by_rung.values()])
+        by_level[control.level].append(measure(control.network))
+    return np.stack([np.stack(of_seeds) for of_seeds in by_level.values()])

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
-from analysis.models.controls import RUNGS
+from analysis.models.controls import LEVELS
 from analysis.statistics import normality
 from analysis.statistics.intervals import mean_interval
 from book.experiments.variant_fine_tuned import READ, RECIPE
@@ -45,8 +45,8 @@ class Nearest:
     """The fine-tuned classifier by layer, its start and its controls over five seeds.
 
     Means and intervals are over the sequences of all trainings, ``by_seed`` has means over those of each. ``controls``
-    has, by measure and rung, means over two sequences, the start among the rungs. ``D_total`` and ``mean_total`` are of
-    the sum of all rows of all layers, ``failing_sums`` the share of sequences in which a layer's sum fails,
+    has, by measure and level, means over two sequences, the start among the levels. ``D_total`` and ``mean_total`` are
+    of the sum of all rows of all layers, ``failing_sums`` the share of sequences in which a layer's sum fails,
     ``failing_sums_kept`` without its extreme coordinates. ``effect_within`` correlates the effect of making a head
     uniform with its entropy, within each layer.
     """
@@ -80,27 +80,28 @@ class Nearest:
         """Write a measure's first and last layer."""
         return first_to_last(self.layers[measure][:, 0])
 
-    def rung(self, measure: str, rung: str) -> Float[np.ndarray, " layer"]:
+    def level(self, measure: str, level: str) -> Float[np.ndarray, " layer"]:
         """Return a control's measure by layer, mean over its draws."""
-        return self.controls[measure][rung].mean(0)
+        return self.controls[measure][level].mean(0)
 
 
 def read_nearest(inputs: Inputs) -> Nearest:
     """Read the record."""
     record = live_or_record("variant-fine-tuned", inputs, recompute=False)[0]
-    own, by_rung = readers(record)
+    own, by_level = readers(record)
     critical = normality.critical_value(RECIPE.width)
     return Nearest(
         layers={name: np.array([mean_interval(column) for column in over_heads(own(name), 1).T]) for name in BY_LAYER},
         by_seed={name: over_heads(record.array(name), 2).mean(1) for name in BY_LAYER},
         controls={
-            name: {rung: over_heads(values, 2).mean(1) for rung, values in by_rung(name).items()} for name in BY_LAYER
+            name: {level: over_heads(values, 2).mean(1) for level, values in by_level(name).items()}
+            for name in BY_LAYER
         },
         failing_sums=(own("D_sum") > critical).mean(0),
         failing_sums_kept=(own("sum_kept") > 1).mean(0),
         D_total=own("D_total")[:, 0],
         mean_total=own("mean_total")[:, 0],
-        control_D_total={rung: values[..., 0] for rung, values in by_rung("D_total").items()},
+        control_D_total={level: values[..., 0] for level, values in by_level("D_total").items()},
         critical=critical,
         **_effects(record),
     )
@@ -120,12 +121,12 @@ def _effects(record: Record) -> dict:
 
 
 def readers(record: Record) -> tuple[Callable[[str], np.ndarray], Callable[[str], dict[str, np.ndarray]]]:
-    """Return readers of an array: of all sequences of all trainings, and of the start and the controls by rung."""
+    """Return readers of an array: of all sequences of all trainings, and of the start and the controls by level."""
 
     def own(name: str) -> np.ndarray:
         return np.concatenate(record.array(name)).astype(float)
 
-    def by_rung(name: str) -> dict[str, np.ndarray]:
-        return {START: record.array(f"start_{name}")} | dict(zip(RUNGS, record.array(f"ladder_{name}"), strict=True))
+    def by_level(name: str) -> dict[str, np.ndarray]:
+        return {START: record.array(f"start_{name}")} | dict(zip(LEVELS, record.array(f"ladder_{name}"), strict=True))
 
-    return own, by_rung
+    return own, by_level

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from analysis.maps.gates import PATTERNS
 from analysis.models import reading
-from analysis.models.controls import NETWORKS, RUNGS
+from analysis.models.controls import LEVELS, NETWORKS
 from analysis.statistics.normality import critical_value
 from book.lab.averages import by_layer
 from book.lab.document_ladder import CONTROLS, LADDER
@@ -131,7 +131,7 @@ def read_models() -> dict[str, Model]:
             "fine-tuned",
             width["minilm"],
             {"trained": tuned.array}
-            | {rung: lambda name, k=k: tuned.array(f"ladder_{name}")[k] for k, rung in enumerate(RUNGS)},
+            | {level: lambda name, k=k: tuned.array(f"ladder_{name}")[k] for k, level in enumerate(LEVELS)},
         ),
         "scratch": Model(
             "scratch",
@@ -144,7 +144,8 @@ def read_models() -> dict[str, Model]:
             width["minilm"],
             {"trained": lambda name: on_text(name).array(name)}
             | {
-                rung: lambda name, rung=rung: on_text(name).array(name + CONTROLS)[LADDER.index(rung)] for rung in RUNGS
+                level: lambda name, level=level: on_text(name).array(name + CONTROLS)[LADDER.index(level)]
+                for level in LEVELS
             },
         ),
     }

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.models.controls import RUNGS
+from analysis.models.controls import LEVELS
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
 from book.experiments.bert_rank_switches import MLPS, settings
@@ -19,8 +19,8 @@ def draw(record: Record) -> Figure:
     rows = [(place, switches) for place, switches in settings() if place[-1]][::-1]  # the most parts first
     trained = np.array([record.array("trained")[place][-1] for place, _ in rows])
     controls = {
-        rung: np.stack([values[:, *place, -1] for place, _ in rows], 1)
-        for rung, values in zip(RUNGS, record.array("controls"), strict=True)
+        level: np.stack([values[:, *place, -1] for place, _ in rows], 1)
+        for level, values in zip(LEVELS, record.array("controls"), strict=True)
     }
     figure, panel = style.new(size="tall")
     draw_points(panel, Ladder(trained, controls), [s.describe().replace("attention + ", "") for _, s in rows])

@@ -29,7 +29,7 @@ def test_each_way_to_give_a_model_gives_the_same(way):
 def test_the_random_control_of_a_model_is_the_one_that_the_library_draws():
     due = pretrained.load("gpt2-mini", control_seed=3)
     for model in ("gpt2-mini", load("gpt2-mini"), pretrained.load("gpt2-mini")):
-        ((_, _, control),) = make_controls(model, rungs=["random"], seeds=[3])
+        ((_, _, control),) = make_controls(model, levels=["random"], seeds=[3])
         assert all(map(torch.equal, control.parameters(), due.parameters()))
     with pytest.raises(TypeError, match="give initialise, which makes the random AttentionLayer of a seed"):
         next(make_controls(load("gpt2-mini").layers[0]))

@@ -5,7 +5,7 @@ Play.viewer("switches", async root => {
   const { element, plot } = Play;
   await Play.load("bert-rank-switches.js");
   const { values, arrays } = Play.models["bert-rank-switches"], FLOOR = -16;
-  const [MLPS, RUNGS, GAINS] = ["mlps", "rungs", "gains"].map(name => JSON.parse(values[name]));
+  const [MLPS, LEVELS, GAINS] = ["mlps", "rungs", "gains"].map(name => JSON.parse(values[name]));
   const data = Object.fromEntries(["trained", "controls", "stacks"].map(name => [name, Play.array(arrays[name])]));
   const states = { model: arrays.trained.shape.at(-1), random: arrays.stacks.shape.at(-1) }, seeds = arrays.controls.shape[1];
   const COLOURS = ["--play-pp", "--play-random", "--play-large", "--play-shuffled"], PARTS = ["skip", "mlp", "norm", "gain"];
@@ -20,7 +20,7 @@ Play.viewer("switches", async root => {
   const curve = (name, index, n) => Array.from(data[name].subarray(index * n, (index + 1) * n));
   function networks(s) {
     if (s.of === "model") {
-      const per = 2 * MLPS.length * 2 * 2, n = states.model, controls = RUNGS.map((name, r) => ({ name: WORDS[name] ?? name,
+      const per = 2 * MLPS.length * 2 * 2, n = states.model, controls = LEVELS.map((name, r) => ({ name: WORDS[name] ?? name,
         runs: Array.from({ length: seeds }, (_, k) => curve("controls", (r * seeds + k) * per + place(s, true), n)) }));
       return [{ name: "MiniLM, trained", runs: [curve("trained", place(s, true), n)] }, ...controls];
     }

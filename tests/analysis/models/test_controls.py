@@ -1,4 +1,4 @@
-"""The ladder of controls: what each rung keeps of the trained network, and what it loses."""
+"""The ladder of controls: what each level keeps of the trained network, and what it loses."""
 
 import pytest
 import torch
@@ -21,16 +21,16 @@ def layer_of(model):
     return load(model).layers[1].plain()
 
 
-def test_a_module_climbs_all_rungs(checkpoint):
+def test_a_module_climbs_all_levels(checkpoint):
     trained = pretrained.load(checkpoint)
 
     def initialise(seed):
         return pretrained.load(checkpoint, control_seed=seed)
 
     ladder = {
-        rung: layer_of(model)
-        for rung, _, model in controls.make_controls(
-            trained, initialise, rungs=(*controls.RUNGS, controls.SHARP), seeds=[3]
+        level: layer_of(model)
+        for level, _, model in controls.make_controls(
+            trained, initialise, levels=(*controls.LEVELS, controls.SHARP), seeds=[3]
         )
     }
     own, random = layer_of(trained), layer_of(initialise(3))
@@ -50,11 +50,11 @@ def test_weights_of_layers_climb_as_modules_do():
     def initialise(seed):
         return [random_layer(seed=10 * seed + k + 5) for k in range(len(trained))]
 
-    ladder = list(controls.make_controls(trained, initialise, rungs=(*controls.RUNGS, controls.SHARP), seeds=[0, 1]))
+    ladder = list(controls.make_controls(trained, initialise, levels=(*controls.LEVELS, controls.SHARP), seeds=[0, 1]))
     assert [control.seed for control in ladder] == [0] * 4 + [1] * 4
-    for rung, seed, layers in ladder:
+    for level, seed, layers in ladder:
         for layer, own, random in zip(layers, trained, initialise(seed)):
-            kept = {"random": random, "random, as large": own, "permuted": own}.get(rung)
+            kept = {"random": random, "random, as large": own, "permuted": own}.get(level)
             if kept is not None:
                 torch.testing.assert_close(norms(layer), norms(kept))
             else:
@@ -113,8 +113,8 @@ def test_queries_keys_and_values_of_any_family_are_scaled_and_permuted_each_for_
 
 def test_refusals():
     layer = random_layer()
-    with pytest.raises(ValueError, match=r"rungs must be of random, random, as large, .*, got sharp"):
-        list(controls.make_controls(layer, lambda seed: layer, rungs=["sharp"]))
+    with pytest.raises(ValueError, match=r"levels must be of random, random, as large, .*, got sharp"):
+        list(controls.make_controls(layer, lambda seed: layer, levels=["sharp"]))
     with pytest.raises(ValueError, match="of one architecture"):
         controls.scale_matrices(random_layer(2, 8, 4), layer)
     with pytest.raises(ValueError, match="queries and keys of Linear are not known by name"):

@@ -19,7 +19,7 @@ from analysis.reporting.summary import statements
 from tests.analysis.reporting.random_models import TEN, make_random, plant_previous_token, save
 
 SENTENCE = "Every row of an attention map sums to one, whatever the scores of the row are, and so does row {0} of {0}."
-RUNGS = "random", "random, as large", "permuted"
+LEVELS = "random", "random, as large", "permuted"
 
 
 def write_texts(folder, count=2):
@@ -75,7 +75,7 @@ def seen(seed: int, layers: int = 6, heads: int = 4, **shift: float) -> Observat
 
 
 def with_controls(own: Observations, seeds: int = 5) -> Measurement:
-    controls = {rung: [seen(1000 * i + seed) for seed in range(seeds)] for i, rung in enumerate(RUNGS, 1)}
+    controls = {level: [seen(1000 * i + seed) for seed in range(seeds)] for i, level in enumerate(LEVELS, 1)}
     return Measurement({}, [], trained=own, beside=own, controls=controls)
 
 
@@ -122,7 +122,7 @@ def test_units_of_the_spread_are_those_of_one_more_seed():
     assert np.mean(np.abs(away) > student.isf(0.025, 4)) == pytest.approx(0.05, abs=0.003)
 
 
-def test_the_nearest_rung_counts_and_rungs_on_both_sides_are_nothing():
+def test_the_nearest_level_counts_and_levels_on_both_sides_are_nothing():
     near, far = np.array([[0.0], [1.0], [2.0]]), np.array([[-10.0], [-9.0], [-8.0]])
     value = np.array([5.0])
     assert spreads_away(value, {"near": near, "far": far}, 1e-9) == spreads_away(value, {"near": near}, 1e-9)
@@ -174,11 +174,11 @@ def numbered(texts: int = 2) -> Observations:
 
 
 def test_spreads_have_the_sign_of_the_side_and_a_floor_and_an_end():
-    rung = np.array([[0.0, 1.0, 5.0, 2.0], [1.0, 1.0, 5.0, 2.0], [5.0, 1.0, 5.0, 2.0]])
+    level = np.array([[0.0, 1.0, 5.0, 2.0], [1.0, 1.0, 5.0, 2.0], [5.0, 1.0, 5.0, 2.0]])
     spread = np.sqrt(7 * 4 / 3)  # the variance of 0, 1 and 5 is 7, and of a fourth from their mean 4/3 as much
-    away = spreads_away(np.array([-4.0, 3.0, 4.0, 9.0]), {"a": rung, "b": rung + 1}, 0.5)
+    away = spreads_away(np.array([-4.0, 3.0, 4.0, 9.0]), {"a": level, "b": level + 1}, 0.5)
     assert away.tolist() == pytest.approx([-6 / spread, 2.0, -2.0, 12.0])
-    assert spreads_away(np.array([9.0]), {"a": rung[:, 1:2]}, 1e-9).tolist() == [comparison.FARTHEST]
+    assert spreads_away(np.array([9.0]), {"a": level[:, 1:2]}, 1e-9).tolist() == [comparison.FARTHEST]
 
 
 def test_a_comparison_by_hand():

@@ -44,8 +44,8 @@ def test_no_more_than_two_networks_are_alive():
 
     see(model)
     (one,) = alive
-    assert [(rung, seed) for rung, seed, _ in controls.observe_controls(model, see, range(2))] == [
-        (rung, seed) for seed in range(2) for rung in controls.RUNGS
+    assert [(level, seed) for level, seed, _ in controls.observe_controls(model, see, range(2))] == [
+        (level, seed) for seed in range(2) for level in controls.LEVELS
     ]
     assert len(alive) == 7
     assert max(alive[1:]) <= 2 * one

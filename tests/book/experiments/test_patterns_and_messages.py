@@ -6,7 +6,7 @@ import torch
 
 from analysis.matrices.rank import effective_rank
 from analysis.models import checkpoints
-from analysis.models.controls import RUNGS
+from analysis.models.controls import LEVELS
 from analysis.models.reading import load
 from book.experiments import patterns_and_messages_costs as costs
 from book.experiments import patterns_and_messages_equality_gpt2 as equality
@@ -40,10 +40,10 @@ def test_spectra_are_those_of_the_merged_matrices_with_a_control_beside_each(mod
     assert not found["control_constant"].any()  # drawn layers have no bias, and their LayerNorm has none
     for name in ("pattern", "message"):
         ranks = found[f"ladder_{name}_rank"]
-        assert ranks.shape == (len(RUNGS), 5, 2, 3)
+        assert ranks.shape == (len(LEVELS), 5, 2, 3)
         assert ((ranks >= 1) & (ranks <= 4)).all()
         drawn = effective_rank(torch.from_numpy(found[f"control_{name}"]))
-        np.testing.assert_allclose(ranks[0, 0], drawn, rtol=1e-4)  # the first rung and seed are the control
+        np.testing.assert_allclose(ranks[0, 0], drawn, rtol=1e-4)  # the first level and seed are the control
 
 
 def test_exact_forms_are_told_from_what_leaves_something_out_in_every_layer(model):

@@ -16,15 +16,15 @@ CPU = torch.device("cpu")
 
 def test_biases_of_controls_are_as_long_and_in_another_order():
     model = make_model("neox-mini", seed=1)
-    for rung, seed, network in rotary_bias_ladder.make_rungs(model):
+    for level, seed, network in rotary_bias_ladder.make_levels(model):
         for layer, own in zip(load(network).layers, load(model).layers, strict=True):
-            if rung == "random":
+            if level == "random":
                 assert not layer.b_K.any()
                 continue
             torch.testing.assert_close(layer.b_K.norm(), own.b_K.norm())
             torch.testing.assert_close(layer.b_Q.norm(), own.b_Q.norm())
             same = torch.allclose(layer.b_K.flatten().sort().values, own.b_K.flatten().sort().values)
-            assert same == (rung == "permuted")
+            assert same == (level == "permuted")
             assert not torch.allclose(layer.b_K, own.b_K)
         if seed:
             break

@@ -27,7 +27,7 @@ def test_any_gpt2_is_measured_in_all_its_layers(tiny):
     assert (found["first_lead"][beaten_by_none] > 0).all()
 
 
-def test_the_last_rung_of_a_trained_layer_keeps_its_biases_and_the_first_two_have_none():
+def test_the_last_level_of_a_trained_layer_keeps_its_biases_and_the_first_two_have_none():
     ladder = semi_bias_emergence.measure_ladder(checkpoints.find("gpt2-mini").folder)
     correlation, spread, alone, both = (ladder[:, :, k] for k in range(4))
     assert ladder.shape == (3, 5, 4, 8)

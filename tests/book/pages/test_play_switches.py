@@ -71,8 +71,8 @@ def test_whole_models_are_those_of_the_chapters_ladder(record):
     ladder = records.load("bert-rank-ladder", experiments.FOLDER)
     of_each_kind = ladder.array("residual")[::6, :, 0]
     np.testing.assert_allclose(record.array("trained")[1, 2, 1, 1], of_each_kind.mean(0), atol=1e-3)
-    rungs = ladder.array("residual of controls")[[0, 2, 3], ..., 0]
-    np.testing.assert_allclose(record.array("controls")[:, :, 1, 2, 1, 1], rungs, atol=1e-3)
+    levels = ladder.array("residual of controls")[[0, 2, 3], ..., 0]
+    np.testing.assert_allclose(record.array("controls")[:, :, 1, 2, 1, 1], levels, atol=1e-3)
 
 
 def test_the_record_has_the_random_stacks(record):

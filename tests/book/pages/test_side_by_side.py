@@ -50,7 +50,7 @@ def test_three_models_stand_beside_their_controls():
     tuned, scratch = experiments.load("variant-fine-tuned"), experiments.load("variant-measures")
     cosine = text.array("cosine").mean(0)
     assert by_measure["cosine"]["text"][0] == f"{cosine[0]:.2f} to {cosine[-1]:.2f}"
-    permuted = text.array("first_failing of controls")[3].mean()  # behind two random rungs and the large one
+    permuted = text.array("first_failing of controls")[3].mean()  # behind two random levels and the large one
     assert by_measure["first_failing"]["text"][3] == f"{100 * permuted:.0f} %"
     large = tuned.array("ladder_entropy")[1].mean((0, 1, 3))
     assert by_measure["entropy"]["fine-tuned"][2] == f"{large[0]:.2f} to {large[-1]:.2f}"
