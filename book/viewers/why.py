@@ -10,7 +10,7 @@ from matplotlib.patches import FancyArrowPatch
 from analysis.plotting import style
 from book.publish.records import Record
 
-START = {"sentence": 0, "head": 0, "word": 9, "to": 1}
+START = {"sentence": 1, "head": 0, "word": 14, "to": 4}
 """What the viewer shows at first; places are counted from 0."""
 
 

@@ -29,7 +29,7 @@ Play.viewer("why", async root => {
     ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])/g, ""))));
   sentence.value = state.sentence;
   const head = Play.choice({ name: "Head", look: "play-buttons", value: String(state.head), change: value => { state.head = Number(value); restart(); show(); },
-    options: heads.map(([layer, number, name], k) => ({ value: String(k), label: `${layer}.${number} ${name}` })) });
+    options: heads.map(([layer, number, name], k) => ({ value: String(k), label: `${name} (${layer}.${number})` })) });
   const arcs = document.createElementNS(SVG, "svg"), line = element("div", { class: "play-arcs" }), about = element("p", { class: "play-legend" });
   const looked = element("div"), said = element("p", { class: "play-said", role: "status" }), body = element("tbody"), { link, set } = Play.permalink("why", root);
   arcs.setAttribute("aria-hidden", "true");
@@ -71,16 +71,16 @@ Play.viewer("why", async root => {
   function tell() {
     const { word: i, to: j } = state, its = score(i, j), total = its.reduce((a, b) => a + b), [layer, at] = heads[state.head];
     const [before, first, same, then] = targets.subarray(4 * state.head), back = i - j, words = back === 1 ? "one word" : `${back} words`;
-    const reasons = ["because of what the two words are (content)", `because an average word in this place would prefer ${name(j)}, too (semi-bias)`,
+    const reasons = ["because of what the two words are (content)", `because any word standing here would like ${name(j)} (semi-bias)`,
       `because of the distance, ${back ? `${words} back` : "none"}, whatever the words are (kernel)`, `because of how far back ${name(i)} looks, whatever stands there (query side)`];
     about.textContent = `Layer ${layer}, head ${at}. On ${values.passages} other pieces of prose it gives the token before ${percent(before)} of its attention, the first token ${percent(first)}, an earlier copy of the token that looks ${percent(same)}, and what followed this copy ${percent(then)}.`;
     const best = its.indexOf(Math.max(...its));
-    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. The score is ${number(total)} from the row\u2019s mean. `
-      + (its[best] <= 0 ? "No part speaks for it." : `What speaks for it most: ${["what the two words are.", "everybody looks there.", "the distance.", "the distance at which this word looks."][best]}`);
+    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. Its score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average of what it sees. `
+      + (its[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "the distance.", "how far back this word looks."][best]}`);
     const widest = Math.max(...its.map(Math.abs), 1);
     body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part },
       element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` }), ` ${number(part)}`))),
-    element("tr", {}, element("th", { scope: "row" }, "together: the score, from the mean over all tokens that it sees"), element("td", {}, number(total))));
+    element("tr", {}, element("th", { scope: "row" }, "together: the score, counted from its average"), element("td", {}, number(total))));
   }
   function show() {
     const choices = ranked(state.word).slice(0, MOST);

@@ -22,9 +22,9 @@ def choose(page, name, label):
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    visit.get_by_label("Sentence", exact=True).select_option("0")
+    visit.get_by_label("Sentence", exact=True).select_option("1")
     choose(visit, "Head", "13.8")
-    choose(visit, "Word that looks", "was, word 10")
+    choose(visit, "Word that looks", "was, word 15")
     return visit
 
 
@@ -46,13 +46,13 @@ def test_what_is_shown_is_the_records_and_adds_up(fresh, record, sentence):
 
 
 def test_a_click_on_a_word_draws_its_arcs_and_names_the_reason(fresh):
-    assert fresh.inner_text(".play-said").startswith("\u201cwas\u201d gives \u201ctrophy\u201d")
+    assert fresh.inner_text(".play-said").startswith("\u201cwas\u201d gives \u201csoup\u201d")
     assert "what the two words are" in fresh.inner_text(".play-said")
     arcs = fresh.locator(".play-arcs path")
     wide = [float(arc.get_attribute("stroke-width")) for arc in arcs.all()]
     assert max(wide) == float(fresh.locator(".play-arcs path.chosen").get_attribute("stroke-width"))
-    choose(fresh, "Word that is looked at", "suitcase")
-    assert "gives \u201csuitcase\u201d" in fresh.inner_text(".play-said")
+    choose(fresh, "Word that is looked at", "bear")
+    assert "gives \u201cbear\u201d" in fresh.inner_text(".play-said")
     choose(fresh, "Head", "18.8")
     assert "\u201cThe\u201d" in fresh.inner_text(".play-said")
     choose(fresh, "Word that looks", "The, word 1")
@@ -63,7 +63,7 @@ def test_a_click_on_a_word_draws_its_arcs_and_names_the_reason(fresh):
 def test_the_picture_holds_the_words_and_the_arcs(fresh):
     picture = fresh.evaluate("document.querySelector('.play').numbers.picture()")
     assert picture.count("<path") == fresh.locator(".play-arcs path").count()
-    assert ">trophy</text>" in picture
+    assert ">soup</text>" in picture
     assert "where \u201cwas\u201d looks" in picture
 
 
@@ -77,7 +77,7 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     assert page.inner_text(".play") == fresh.inner_text(".play")
     for wrong in ("?why.sentence=x&why.head=-1&why.word=&why.to=999", "?why.constructor=1"):
         tab.open(page_file, wrong)
-        assert page.inner_text(".play-said").startswith("\u201cwas\u201d gives \u201ctrophy\u201d")
+        assert page.inner_text(".play-said").startswith("\u201cwas\u201d gives \u201csoup\u201d")
     tab.open(page_file, "?why.sentence=99&why.head=99&why.word=99&why.to=99")
     assert page.inner_text(".play-said").startswith("\u201c.\u201d gives itself")
     tab.close()
