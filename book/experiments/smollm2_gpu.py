@@ -42,13 +42,14 @@ def measure(
     """Measure in one precision: seconds of a plain and of a counted pass, losses, and what every head does."""
     words, network = pretrained.tokenizer(MODEL), pretrained.load(MODEL, task="lm", device=device, dtype=dtype)
     ids, config = choose_texts(words, texts, length).to(device), network.config
-    seconds, losses, statistics = {"plain": [], "counted": []}, {}, None
+    seconds, losses = {"plain": [], "counted": []}, {}
+    counts = MapStatistics(config.num_hidden_layers, config.num_attention_heads, length, device)
     for turn in range(REPEATS + 1):  # of the first turn, in which kernels are chosen, nothing counts
-        for way, times in seconds.items():
-            counts = MapStatistics(config.num_hidden_layers, config.num_attention_heads, length, device)
+        for way, took in seconds.items():
             statistics = counts if way == "counted" else None
-            took = seconds_of(device, lambda s=statistics, w=way: losses.update({w: run(network, ids, s)}))
-            times += [took] if turn else []
+            one = seconds_of(device, lambda s=statistics, w=way: losses.update({w: run(network, ids, s)}))
+            if turn:
+                took.append(one)
     heads = {
         "entropy": counts.entropy(),
         "sink": counts.column_mass()[..., 0] / length,

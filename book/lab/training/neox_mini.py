@@ -116,7 +116,7 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
 
 
 def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **options: Any) -> dict:
-    """Train one of :data:`VARIANTS` or :data:`MEDIUM` and return its card; ``options`` are those of `gpt2_mini.train`."""
+    """Train one of :data:`VARIANTS` or :data:`MEDIUM` and return its card; ``options`` are as in `gpt2_mini.train`."""
     variant = (VARIANTS | MEDIUM)[name]
     architecture = gpt2_mini.Architecture(name, partial(make_model, variant), _describe(variant), variant.rate)
     return gpt2_mini.train(out, steps, architecture=architecture, **options)
