@@ -11,7 +11,7 @@ import torch
 from analysis.maps import tiles
 from book.experiments.streaming_capture_gpu_cost import measure
 
-CELLS, BLOCKS = (2**21, 2**22, 2**23, 2**24), (64, 128, 256, 512)
+CELLS, BLOCKS = (2**22, 2**24), (64, 128, 256, 512)
 
 
 def main(device: str, sequences: int = 128) -> None:
