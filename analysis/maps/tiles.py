@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 Rows = Float[Tensor, "map position channel"]
-TILE, MAPS = 2**24, 256  # a tile on a GPU: at most so many cells, and at most so many maps
+TILE, MAPS, BLOCK = 2**22, 256, 128  # a tile on a GPU: so many cells, maps and rows at most; it stays in its cache
 ROWS = 256  # on the CPU a tile is so many rows of one map, which stay in its cache
 
 
@@ -58,8 +58,8 @@ class Tiles:
         ([[1.0, 1.0, 1.0, 1.0]], [0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25])
         """
         (maps, n, _), bits = query.shape, scale / math.log(2)
-        few = query.device.type == "cpu"
-        size, rows = (1, min(n, ROWS)) if few else (min(max(1, TILE // (n * n)), MAPS), n)
+        rows = min(n, ROWS if query.device.type == "cpu" else BLOCK)
+        size = 1 if query.device.type == "cpu" else min(max(1, TILE // (rows * n)), MAPS)
         if spare := -maps % size:
             query, key, value = (pad(part, (0, 0, 0, 0, 0, spare)) for part in (query, key, value))
         filled, output = len(query), torch.empty_like(value)

@@ -6,9 +6,11 @@ Data come from :mod:`book.lab.dna`; what the trained model shows is measured els
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,6 @@ from book.lab.training.speed import compiled_loss, eager_loss, register_float32_
 from book.lab.training.trained_body import copy_body
 
 POSITIONS = 512
-CHUNK = 1024
-"""Sequences encoded at a time: what the tokenizer keeps beside the ids is a hundred times as large."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Recipe:
     start
         A trained BERT of the same sizes whose layers the training begins with, under fresh rows of k-mers; see
         :mod:`book.lab.training.trained_body`. Nothing for random weights.
+    look_every
+        Updates between two looks at the validation part, beside those that a training is asked for; 0 for none. Then
+        the weights of the look with the smallest loss are kept, else the last ones.
+    guard
+        As in :class:`book.lab.training.loop.Settings`.
     """
 
     name: str
@@ -70,6 +75,8 @@ class Recipe:
     compiled: bool = False
     pretrain_steps: int = 0
     start: str = ""
+    look_every: int = 0
+    guard: float | None = None
 
     def __post_init__(self):
         if self.batch > self.sequences:
@@ -104,6 +111,18 @@ validation part. That rate would be little for random weights: this is the rate 
 widths. Tried once, on an H100 (18 ms per update), it named all validation sequences that were looked at rightly from
 update 395 to 2,964, and collapsed at update 3,234, from which it did not come back: too high for too long.
 """
+CAREFUL = replace(
+    BASE,
+    name="variant-bert-base-careful",
+    batch=16,
+    steps=4940,
+    rate=5e-5,
+    embedding_rate=1.0,
+    warmup=494,
+    look_every=200,
+    guard=5.0,
+)
+"""The same 2 epochs in larger batches, with what ``BASE`` lacked: a lower rate, a warm-up over a tenth, and a guard."""
 TINY = Recipe(
     "variant-bert-tiny",
     layers=2,
@@ -135,19 +154,20 @@ class Data:
     ) -> dict[str, torch.Tensor]:
         """Return ``input_ids``, ``attention_mask`` and ``labels``; padded to the longest, or to ``pad_to``."""
         length = pad_to or min(POSITIONS, 1 + max(len(kmers(g.bases)) for g in genes))
-        pieces = [
-            self.tokenizer(
-                [words(g.bases) for g in genes[i : i + CHUNK]],
-                truncation=True,
-                return_tensors="pt",
-                padding="max_length",
-                max_length=length,
-            )
-            for i in range(0, len(genes), CHUNK)
-        ]
-        coded = {name: torch.cat([piece[name] for piece in pieces]) for name in ("input_ids", "attention_mask")}
-        coded["labels"] = torch.tensor([self.labels.index(g.label) for g in genes])
+        first, unknown = self.tokenizer.cls_token_id, self.tokenizer.unk_token_id
+        ids = torch.full((len(genes), length), self.tokenizer.pad_token_id)
+        keep = torch.zeros_like(ids)
+        for row, kept, gene in zip(ids, keep, genes, strict=True):
+            coded = [first, *(self.vocabulary.get(word, unknown) for word in kmers(gene.bases))][:length]
+            row[: len(coded)], kept[: len(coded)] = torch.tensor(coded), 1
+        labels = torch.tensor([self.labels.index(g.label) for g in genes])
+        coded = {"input_ids": ids, "attention_mask": keep, "labels": labels}
         return {name: tensor.to(device) for name, tensor in coded.items()}
+
+    @cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """The number of each k-mer: what the tokenizer says of it, found without its detours."""
+        return self.tokenizer.get_vocab()
 
 
 def make_data(
@@ -213,11 +233,12 @@ def train(
     data: Data | None = None,
     probe: Callable[[int, torch.nn.Module], Mapping[str, Any]] | None = None,
     probe_at: Sequence[int] = (),
+    limit: float = math.inf,
 ) -> dict:
     """Train a classifier and write model, tokenizer, card and trace to ``out``; return its report.
 
-    The checkpoint kept is the last one; the step count was chosen on the validation part. The test part is scored
-    once, here, at the end.
+    The checkpoint kept is the last one, whose step count was chosen on the validation part, or, where the recipe looks
+    at that part, the best one since the training was begun or resumed. The test part is scored once, here, at the end.
 
     Parameters
     ----------
@@ -225,8 +246,8 @@ def train(
         Real backbones; without it the gene is invented, and the report says so.
     resume
         Go on from ``out/state`` where an earlier run stopped.
-    probe, probe_at
-        As in :func:`book.lab.training.loop.train`; a probe of validation accuracy is always added.
+    probe, probe_at, limit
+        As in :func:`book.lab.training.loop.train`; a probe of validation accuracy and loss is always added.
     """
     out = make_writable(out)
     settings = loop.Settings(
@@ -237,6 +258,7 @@ def train(
         "linear",
         bf16=recipe.bf16,
         decay=0.01,
+        guard=recipe.guard,
         seed=seed,
     )
     data = data or make_data(recipe, seed, folder)
@@ -258,9 +280,15 @@ def train(
         rows = torch.from_numpy(order[step])
         return {name: tensor[rows] for name, tensor in coded.items()}
 
+    best: dict[str, Any] = {"step": recipe.steps, "loss": math.inf}
+
     def look(step, model):
         some = data.parts.validation[:: -(-len(data.parts.validation) // 96)]
-        return {"validation": accuracy(model, data, some, bf16=recipe.bf16), **(probe(step, model) if probe else {})}
+        right, nats = score(model, data, some, bf16=recipe.bf16)
+        if recipe.look_every and nats < best["loss"]:
+            weights = {name: value.clone() for name, value in model.state_dict().items()}
+            best.update(step=step, loss=nats, weights=weights)
+        return {"validation": right, "validation_loss": nats, **(probe(step, model) if probe else {})}
 
     loss = compiled_loss(model, torch.device(device)) if recipe.compiled else eager_loss
     run = loop.train(
@@ -270,24 +298,29 @@ def train(
         settings,
         out / "state",
         probe=look,
-        probe_at=set(probe_at) | {recipe.steps},
+        probe_at={*probe_at, recipe.steps, *(range(0, recipe.steps, recipe.look_every) if recipe.look_every else ())},
         device=device,
         identity=identity,
         resume=resume,
         name=recipe.name,
         save_every=30.0 if recipe.width < BASE.width else 120.0,
+        limit=limit,
     )
+    if "weights" in best:
+        model.load_state_dict(best["weights"])
+    on_gpu = recipe.bf16 and torch.device(device).type == "cuda"
     report = {
         "name": recipe.name,
         "seed": seed,
         "origin": data.origin,
-        "steps": recipe.steps,
+        "steps": len(run.losses),
+        "kept": min(best["step"], len(run.losses)),
         "seconds": round(run.seconds + (before.seconds if before else 0)),
         "ms_per_step": round(1000 * float(np.median(np.diff(begun))), 2) if len(begun) > 1 else None,
         "vocabulary": len(data.tokenizer),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "validation": accuracy(model.eval(), data, data.parts.validation),
-        "test": accuracy(model, data, data.parts.test),
+        "validation": accuracy(model.eval(), data, data.parts.validation, bf16=on_gpu),
+        "test": accuracy(model, data, data.parts.test, bf16=on_gpu),
         "final_loss": float(run.losses[-20:].mean()),
         "recipe": asdict(recipe),
     }
@@ -349,11 +382,24 @@ def _order(count: int, steps: int, batch: int, seed: Sequence[int]) -> np.ndarra
 
 def accuracy(model: torch.nn.Module, data: Data, indices: Sequence[int] | np.ndarray, *, bf16: bool = False) -> float:
     """Return the share of sequences whose class the model names."""
-    genes = [data.genes[i] for i in indices]
-    truth = [data.labels.index(g.label) for g in genes]
-    many = 16 if next(model.parameters()).device.type == "cpu" else 128
-    named = predict(model, data.tokenizer, [g.bases for g in genes], many, bf16=bf16).argmax(-1)
-    return float((named == torch.tensor(truth)).double().mean())
+    return score(model, data, indices, bf16=bf16)[0]
+
+
+@torch.no_grad()
+def score(
+    model: torch.nn.Module, data: Data, indices: Sequence[int] | np.ndarray, *, bf16: bool = False
+) -> tuple[float, float]:
+    """Return the share of sequences whose class the model names, and the mean loss in nats."""
+    device, right, nats = next(model.parameters()).device, 0, 0.0
+    many = 16 if device.type == "cpu" else 128
+    for some in np.array_split(np.asarray(indices), -(-len(indices) // many)):
+        coded = data.encode([data.genes[i] for i in some], device=device)
+        labels = coded.pop("labels")
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            logits = model(**coded).logits.float()
+        right += int((logits.argmax(-1) == labels).sum())
+        nats += float(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
+    return right / len(indices), nats / len(indices)
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ What a probe measures is mathematics and belongs above; this module only calls i
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,14 @@ class Architecture:
         Size of the vocabulary and seed to the untrained model.
     description
         What it is, for the model card: a phrase without its full stop.
+    rate
+        Learning rate at its height, if not gpt2-mini's.
     """
 
     name: str
     make: Callable[[int, int], nn.Module]
     description: str
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,7 @@ def train(
         return {"held_out": value, **(probe(step, model) if probe else {})}
 
     schedule = settings(steps, seed)
+    schedule = replace(schedule, rate=built.rate or schedule.rate)
     identity = text.digests if architecture is None else {"model": built.name, **text.digests}
     run = loop.train(
         model,

@@ -48,6 +48,8 @@ class Settings:
         Weight decay of matrices and tables; vectors (biases, LayerNorm gains) have none.
     clip
         Largest norm of the gradient of all parameters together; ``None`` for no limit.
+    guard
+        Leave out an update whose gradient is longer than so many times what has been usual; ``None`` for no limit.
     bf16
         Compute the loss under bfloat16 autocast; parameters stay in their dtype.
     seed
@@ -64,6 +66,7 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     clip: float | None = 1.0
+    guard: float | None = None
     bf16: bool = False
     seed: int = 0
 
@@ -128,6 +131,7 @@ def train(
     identity: Mapping[str, Any] | None = None,
     resume: bool = True,
     save_every: float = 30.0,
+    limit: float = math.inf,
     name: str | None = "training",
 ) -> Run:
     """Train the model in place and return its losses and trace.
@@ -154,6 +158,8 @@ def train(
         Continue from the state in ``out`` if there is one; else start anew and overwrite it.
     save_every
         Seconds between two savings.
+    limit
+        Seconds after which to stop, look and save, however many updates were made.
     name
         For the progress bar; ``None`` for no bar.
 
@@ -186,22 +192,24 @@ def train(
         ) as bar,
     ):
         while True:
-            if run.step in wanted and probe is not None and (not run.probed or run.probed[-1]["step"] < run.step):
+            done = run.step == settings.steps or time.monotonic() - began >= limit
+            look = run.step in wanted or (done and bool(wanted))
+            if look and probe is not None and (not run.probed or run.probed[-1]["step"] < run.step):
                 model.eval()
                 with torch.no_grad():
                     run.probed.append({"step": run.step, **probe(run.step, model)})
             run.seconds = before + time.monotonic() - began
-            if run.step == settings.steps or time.monotonic() - saved >= save_every:
+            if done or time.monotonic() - saved >= save_every:
                 _save(state, model, optimiser, about, run)
                 saved = time.monotonic()
-            if run.step == settings.steps:
+            if done:
                 return Run(np.array(run.losses), _stack(run.probed), run.seconds)
             _prepare(model, optimiser, settings, run.step)
             with torch.autocast(device.type, torch.bfloat16, enabled=settings.bf16):
                 value = loss(model, _to(batch(run.step), device))
             if not torch.isfinite(value):
                 raise FloatingPointError(f"the loss is {value.item()} at step {run.step}: try a smaller learning rate")
-            _update(model, optimiser, value, settings)
+            run.usual = _update(model, optimiser, value, settings, run.usual)
             run.losses.append(value.item())
             run.step += 1
             bar.set_postfix(loss=f"{run.losses[-1]:.3f}", refresh=False)
@@ -212,6 +220,7 @@ def train(
 class _Progress:
     step: int = 0
     seconds: float = 0.0
+    usual: float = 0.0
     losses: list[float] = field(default_factory=list)
     probed: list[dict] = field(default_factory=list)
 
@@ -224,12 +233,32 @@ def _prepare(model: nn.Module, optimiser: torch.optim.Optimizer, settings: Setti
         group["lr"] = group["height"] * settings.share(step)
 
 
-def _update(model: nn.Module, optimiser: torch.optim.Optimizer, value: Tensor, settings: Settings) -> None:
+USUAL = 0.02
+"""What one update adds to the usual length of the gradient."""
+
+
+def _update(
+    model: nn.Module, optimiser: torch.optim.Optimizer, value: Tensor, settings: Settings, usual: float
+) -> float:
+    """Make an update unless its gradient is a spike; return the usual length of the gradient (0 for no guard).
+
+    A spike counts as the longest gradient that is none, so that the guard gives way to what lasts.
+    """
     optimiser.zero_grad(set_to_none=True)
     value.backward()
-    if settings.clip is not None:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-    optimiser.step()
+    if settings.clip is None and settings.guard is None:
+        optimiser.step()
+        return usual
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip or math.inf)
+    if settings.guard is None:
+        optimiser.step()
+        return usual
+    longest, length = settings.guard * usual or math.inf, norm.item()
+    if length < longest:
+        optimiser.step()
+    else:
+        length = longest if longest < math.inf else 0.0
+    return usual + USUAL * (length - usual) if usual else length
 
 
 def _groups(model: nn.Module, settings: Settings) -> list[dict]:
@@ -272,7 +301,12 @@ def _save(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, about:
     tensors["losses"] = torch.tensor(run.losses, dtype=torch.float64)
     for key, value in _stack(run.probed).items():
         tensors[f"trace/{key}"] = torch.from_numpy(np.ascontiguousarray(value))
-    header = {"about": json.dumps(about), "step": str(run.step), "seconds": f"{run.seconds:.3f}"}
+    header = {
+        "about": json.dumps(about),
+        "step": str(run.step),
+        "seconds": f"{run.seconds:.3f}",
+        "usual": repr(run.usual),
+    }
     write_atomically(path, save({key: value.contiguous() for key, value in tensors.items()}, metadata=header))
 
 
@@ -305,4 +339,5 @@ def _restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, abo
             }
     trace = {key.removeprefix("trace/"): value.numpy() for key, value in tensors.items() if key.startswith("trace/")}
     probed = [{key: values[i] for key, values in trace.items()} for i in range(len(trace.get("step", ())))]
-    return _Progress(int(header["step"]), float(header["seconds"]), tensors["losses"].tolist(), probed)
+    numbers = int(header["step"]), float(header["seconds"]), float(header.get("usual", 0))
+    return _Progress(*numbers, tensors["losses"].tolist(), probed)

@@ -10,6 +10,8 @@ to be learned. Four variants differ in one thing each:
   LayerNorms are held at 0, so that a LayerNorm cannot bring one back;
 * ``neox-mini-sequential`` has the MLP after attention, as Llama and Qwen do, and is ``neox-mini`` else.
 
+``neox-medium`` and ``neox-medium-sequential`` are the first and the last at 6 layers and width 512, for a GPU.
+
 The folder is gpt2-mini's (:mod:`book.lab.training.gpt2_mini`), and so is the format of its trace. ``python -m book
 train`` adds to it what :func:`book.lab.rotary_probe.make_probe` measures.
 """
@@ -44,12 +46,19 @@ class Variant:
         Whether there are any.
     parallel
         Whether attention and MLP read the same stream; else the MLP reads what attention has added to.
+    layers, width
+        The size; a head has as many times the coordinates as the model is wider.
+    rate
+        Learning rate at its height, if not gpt2-mini's.
     """
 
     name: str
     rotary: float = 1.0
     biases: bool = True
     parallel: bool = True
+    layers: int = LAYERS
+    width: int = WIDTH
+    rate: float | None = None
 
 
 VARIANTS = {
@@ -59,6 +68,13 @@ VARIANTS = {
         Variant("neox-mini-partial", rotary=0.25),
         Variant("neox-mini-unbiased", biases=False),
         Variant("neox-mini-sequential", parallel=False),
+    )
+}
+MEDIUM = {
+    variant.name: variant
+    for variant in (
+        Variant("neox-medium", layers=6, width=512, rate=1e-3),
+        Variant("neox-medium-sequential", parallel=False, layers=6, width=512, rate=1e-3),
     )
 }
 
@@ -77,10 +93,10 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
 
     rotary = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": variant.rotary}
     config = GPTNeoXConfig(
-        num_hidden_layers=LAYERS,
+        num_hidden_layers=variant.layers,
         num_attention_heads=HEADS,
-        hidden_size=WIDTH,
-        intermediate_size=4 * WIDTH,
+        hidden_size=variant.width,
+        intermediate_size=4 * variant.width,
         max_position_embeddings=CONTEXT,
         vocab_size=vocabulary,
         rope_parameters=rotary,
@@ -100,9 +116,9 @@ def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) ->
 
 
 def train(out: str | Path, name: str = "neox-mini", *, steps: int = STEPS, **options: Any) -> dict:
-    """Train one of :data:`VARIANTS` and return its card; ``options`` are those of `gpt2_mini.train`."""
-    variant = VARIANTS[name]
-    architecture = gpt2_mini.Architecture(name, partial(make_model, variant), _describe(variant))
+    """Train one of :data:`VARIANTS` or :data:`MEDIUM` and return its card; ``options`` are as in `gpt2_mini.train`."""
+    variant = (VARIANTS | MEDIUM)[name]
+    architecture = gpt2_mini.Architecture(name, partial(make_model, variant), _describe(variant), variant.rate)
     return gpt2_mini.train(out, steps, architecture=architecture, **options)
 
 
@@ -113,5 +129,5 @@ def _describe(variant: Variant) -> str:
     return (
         f"GPT-NeoX's architecture at a small size, trained from scratch for *Attention, Taken Apart*: rotary "
         f"positions on {turned} of each head,\n{biases}, LayerNorm before attention and MLP, which {order}, "
-        f"output tied to the token table; 2 layers,\n8 heads, width 128, context 128"
+        f"output tied to the token table; {variant.layers} layers,\n8 heads, width {variant.width}, context 128"
     )

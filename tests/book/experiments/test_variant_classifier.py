@@ -16,6 +16,7 @@ from analysis.statistics import normality
 from book.experiments import (
     variant_baselines,
     variant_classifier_base_training,
+    variant_classifier_careful_training,
     variant_classifier_controls,
     variant_classifier_fine_tuned_sequence,
     variant_fine_tuned,
@@ -190,3 +191,21 @@ def test_baselines_measure_what_they_say():
     assert value["kmers-gapped/exchanged-bases"] > value["kmers/exchanged-bases"]
     assert all(one.low <= one.value <= one.high for one in result.values.values() if one.low is not None)
     assert result.arrays["length_counts"].sum() == 240
+
+
+def test_a_careful_training_looks_and_keeps_the_best_weights(variant_data, tmp_path, monkeypatch):
+    from book.lab.training import dna_classifier
+
+    recipe = dna_classifier.shortened(
+        dna_classifier.TINY, name="tiny-careful", sequences=160, steps=12, batch=8, warmup=2, look_every=5, guard=5.0
+    )
+    monkeypatch.setattr(dna_classifier, "make_data", lambda *_: variant_data)
+    monkeypatch.chdir(tmp_path)
+    run, trace = variant_classifier_careful_training.train(recipe, torch.device("cpu"))
+    assert trace["step"].tolist() == [0, 5, 10, 12]
+    assert run.card["kept"] == trace["step"][trace["validation_loss"].argmin()]
+    result = variant_classifier_careful_training.measure(run, trace)
+    assert result["steps"] == 12
+    assert result.array("gates").shape[1:3] == (2, 2)
+    assert result.array("control_gates").shape == result.array("gates").shape
+    assert result.array("losses").shape == (2, 12)

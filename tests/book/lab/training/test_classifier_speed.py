@@ -98,14 +98,18 @@ def test_base_has_the_papers_number_of_training_sequences():
     assert len(split(genes, dna_classifier.BASE.by, 0).train) == pytest.approx(39_522, abs=8)
 
 
-def test_encoding_in_pieces_is_encoding(variant_data, monkeypatch):
-    genes = variant_data.genes[:7]
-    whole = variant_data.tokenizer([dna_classifier.words(g.bases) for g in genes], padding=True, return_tensors="pt")
-    monkeypatch.setattr(dna_classifier, "CHUNK", 3)
-    pieces = variant_data.encode(genes)
-    assert set(pieces) == {"input_ids", "attention_mask", "labels"}
+@pytest.mark.parametrize("pad_to", [None, 90, 20])
+def test_encoding_is_the_tokenizers(variant_data, pad_to):
+    genes = [variant_data.genes[i] for i in variant_data.parts.test]  # some k-mers of theirs are unknown
+    how = {"padding": "max_length", "max_length": pad_to} if pad_to else {"padding": True}
+    due = variant_data.tokenizer(
+        [dna_classifier.words(g.bases) for g in genes], truncation=True, return_tensors="pt", **how
+    )
+    coded = variant_data.encode(genes, pad_to)
+    assert set(coded) == {"input_ids", "attention_mask", "labels"}
+    assert (due["input_ids"] == variant_data.tokenizer.unk_token_id).any()
     for name in ("input_ids", "attention_mask"):
-        assert torch.equal(pieces[name], whole[name])
+        assert torch.equal(coded[name], due[name])
 
 
 @pytest.mark.gpu

@@ -74,6 +74,38 @@ def test_an_interrupted_run_ends_where_the_uninterrupted_one_ends_to_the_bit(tmp
     assert result.trace["bias"].shape == (5, 16)
 
 
+def test_a_guarded_run_leaves_out_the_update_of_a_spike(tmp_path):
+    def spoilt(step):
+        x, y = batch(step)
+        return x, y * (1e4 if step == 10 else 1)
+
+    guarded = Settings(steps=12, rate=1e-2, guard=5.0)
+    weights = [
+        run(tmp_path / str(number), spoilt, settings, probe_at=(10, 11))[1].trace["norm"]
+        for number, settings in enumerate((guarded, Settings(steps=12, rate=1e-2)))
+    ]
+    assert weights[0][0] == weights[0][1]
+    assert weights[1][0] != weights[1][1]
+
+
+def test_a_guard_gives_way_to_what_lasts(tmp_path):
+    def larger(step):
+        x, y = batch(step)
+        return x, y * (1 if step < 10 else 1e3)
+
+    settings = Settings(steps=100, rate=1e-2, guard=5.0, clip=None)
+    _, result = run(tmp_path, larger, settings, probe_at=(10, 11, 99, 100))
+    norms = result.trace["norm"]
+    assert norms[0] == norms[1]
+    assert norms[2] != norms[3]
+
+
+def test_a_run_stops_at_its_limit_looks_and_saves(tmp_path):
+    _, result = run(tmp_path, limit=0.0, probe_at=(20, 30))
+    assert (len(result.losses), result.trace["step"].tolist()) == (0, [0])
+    assert (tmp_path / loop.STATE).exists()
+
+
 def test_a_finished_run_is_not_trained_again_and_a_fresh_one_is(tmp_path):
     _, first = run(tmp_path)
     _, again = run(tmp_path, batch=never)
