@@ -15,10 +15,12 @@ step() { # NAME SECONDS COMMAND...
 record() { step "$1" "$2" python3 -m book record "$1" --device "$DEVICE" --folder "$OUT"; }
 tests() { step tests 150 python3 -m pytest -qm gpu -n 4 -p no:nbval --confcutdir=tests tests -k "not compiled_base"; }
 chapters() { # those whose models come with the book
-  step chapters 200 env OMP_NUM_THREADS=2 python3 -m pytest --nbval -q --no-header -p no:cacheprovider -n 8 --dist loadfile \
-    --nbval-cell-timeout 180 --nbval-kernel-startup-timeout 180 --nbval-sanitize-with tests/nbval.cfg \
-    --book-device "$DEVICE" book/{attention,rotary-bias,why,induction-head}.md \
-    book/evidence/{notation,induction-head,patterns-and-messages,position-scores,rotary-bias,semi-bias}.md
+  for page in attention rotary-bias induction-head evidence/{notation,induction-head,patterns-and-messages,semi-bias}; do
+    step "${page/\//-}" 150 env OMP_NUM_THREADS=2 python3 -m pytest --nbval -q --no-header -p no:cacheprovider \
+      --nbval-cell-timeout 120 --nbval-kernel-startup-timeout 120 --nbval-sanitize-with tests/nbval.cfg \
+      --book-device "$DEVICE" "book/$page.md" &
+  done
+  wait
 }
 classifier() { record variant-classifier-careful-training 480; }
 tiles() { step tiles 60 python3 -m tools.tiles "$DEVICE"; }

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 Rows = Float[Tensor, "map position channel"]
-TILE, MAPS, BLOCK = 2**22, 256, 128  # a tile on a GPU: so many cells, maps and rows at most; it stays in its cache
+TILE, MAPS, BLOCK = 2**24, 256, 512  # a tile on a GPU: so many cells, maps and rows at most
 ROWS = 256  # on the CPU a tile is so many rows of one map, which stay in its cache
 
 

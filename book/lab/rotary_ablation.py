@@ -18,7 +18,6 @@ from analysis.decomposition.rotary_channels import split_channels
 from analysis.models import attention_hooks
 from analysis.transformer.attention import mask_future
 from analysis.transformer.rotary import rotate
-from book.lab.training.gpt2_mini import HEADS, LAYERS
 
 WAYS: Mapping[str, tuple[str, ...]] = {
     "whole": (),
@@ -190,7 +189,8 @@ def lose_heads(model: nn.Module, windows: Tensor, biases: Biases, rotary: Rotary
     """
     watched = Scores(biases, rotary, watch=tuple(WAYS))
     whole = evaluate(model, windows, watched)[0]
-    rises, after = np.zeros((LAYERS, HEADS)), np.zeros((LAYERS, HEADS, LAYERS, HEADS))
+    shape = len(biases), len(biases[0][0])
+    rises, after = np.zeros(shape), np.zeros((*shape, *shape))
     for head in np.ndindex(rises.shape):
         scores = Scores(biases, rotary, ("kernel",), head, watch=("whole",))
         rises[head] = evaluate(model, windows, scores)[0] - whole
