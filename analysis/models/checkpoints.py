@@ -24,7 +24,10 @@ ADAPTER = (
     "adapter of another model (adapter_config.json): merge the two first and save them, "
     "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(OTHER), and give that folder"
 )
-"""What an adapter is told by, and what to do."""
+"""What an adapter is told by, and what to do.
+
+:meta hide-value:
+"""
 BUNDLED = Path(__file__).parents[1] / "bundled"
 SETTINGS = (
     "config.json",

@@ -99,7 +99,7 @@ def log_maps(
     device: torch.device | str = "cpu",
     network: torch.nn.Module | None = None,
 ) -> Iterator[torch.Tensor]:
-    """Run a whole model on passages, cut after ``tokens`` tokens; yield ``(layer, head, query, key)``.
+    """Run a whole model on passages, cut after ``tokens`` tokens or its own most; yield ``(layer, head, query, key)``.
 
     Logarithms of attention are scores less a constant of the row, which no softmax sees. In float64, so that no weight
     vanishes. ``source`` is a text file or a folder of them to read in place of the bundled passages; ``network`` is run
@@ -107,8 +107,9 @@ def log_maps(
     """
     model = network or pretrained.load(checkpoint, control_seed=control_seed, dtype=torch.float64, device=device)
     tokenizer = pretrained.tokenizer(checkpoint)
+    longest = min(tokens, model.config.max_position_embeddings)
     for text in texts.passages(count=passages, source=source):
-        ids = torch.tensor([tokenizer(text, truncation=True, max_length=tokens)["input_ids"]], device=device)
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=longest)["input_ids"]], device=device)
         yield torch.stack(model(ids, output_attentions=True).attentions)[:, 0].log()
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plotting import style
-from analysis.statistics.intervals import mean_interval
+from book.lab import averages
 
 APART = 0.08  # of the axis: the least distance between two names
 
@@ -23,12 +23,12 @@ class Line(NamedTuple):
 
 
 def over_units(values: np.ndarray) -> np.ndarray:
-    """Turn ``(unit, layer)`` into ``(layer, 3)``: mean over units (texts, sequences) and its interval.
+    """Turn ``(unit, layer)`` into ``(layer, 3)``: mean over units (texts, sequences) and interval, nan for one unit.
 
     >>> over_units(np.array([[1.0], [2.0], [3.0]])).round(2).tolist()
     [[2.0, -0.48, 4.48]]
     """
-    return np.array([mean_interval(column) for column in np.asarray(values).T])
+    return np.array([averages.interval(column) for column in np.asarray(values).T.tolist()])
 
 
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:

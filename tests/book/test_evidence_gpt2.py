@@ -4,17 +4,16 @@ import re
 
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 
 from analysis.models import checkpoints, pretrained
 from book.publish import execution, ledger
 from tests.analysis import tiny
-from tests.book.test_evidence import STUDY, run
+from tests.book.test_evidence import run
 
 PAGES = {
     name: path
     for name, path in execution.pages().items()
-    if re.search(r'^MODEL = "gpt2', path.read_text("utf-8"), re.MULTILINE) and not STUDY.search(path.read_text("utf-8"))
+    if re.search(r'^MODEL = "gpt2', path.read_text("utf-8"), re.MULTILINE)
 }
 SENTENCES = "The value of the name is returned. ", "The name of a file. ", "Is the value an expression? "
 LONG = [40 * sentence for sentence in SENTENCES]  # more than the context of gpt2-mini
@@ -28,9 +27,7 @@ def parameters(request, tmp_path):
         tiny.write_model(tmp_path / "my-gpt2", tiny.GPT2 | {"vocab_size": 2048, "n_positions": 40})
     pretrained.tokenizer(checkpoints.find("gpt2-mini")).save_pretrained(tmp_path / "my-gpt2")
     (tmp_path / "texts.txt").write_text("\n\n".join(request.param))
-    InteractiveShell.instance()  # without one, what is displayed is printed as Python writes it
-    yield {"MODEL": str(tmp_path / "my-gpt2"), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
-    InteractiveShell.clear_instance()
+    return {"MODEL": str(tmp_path / "my-gpt2"), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
 
 
 @pytest.mark.slow

@@ -10,25 +10,19 @@ from analysis.models import checkpoints, pretrained
 from book.publish import execution
 from tests.analysis import tiny
 
-VOCABULARY, HEADS = 50_257, 12
-SHAPE = {"vocab_size": VOCABULARY, "n_positions": 1024, "n_embd": 768, "n_layer": 1, "n_head": HEADS}
+HEADS = 12
+SHAPE = {"n_positions": 1024, "n_embd": 768, "n_layer": 1, "n_head": HEADS}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A random GPT-2 of one layer, without a tokenizer."""
+@pytest.fixture(params=[(50_257, True), (500, False)], ids=["with a tokenizer", "without one"])
+def model(request, tmp_path):
+    """A random GPT-2 of one layer, the number of its tokens, and whether those of a text can be counted."""
+    tokens, counted = request.param
     with torch.random.fork_rng():
-        return tiny.write_model(tmp_path_factory.mktemp("whole") / "whole-gpt2", tiny.GPT2 | SHAPE)
-
-
-@pytest.fixture(params=["with a tokenizer", "without one"])
-def folder(request, whole):
-    """The folder, and whether the tokens of a text can be counted."""
-    if request.param == "with a tokenizer":
-        pretrained.tokenizer(checkpoints.find("gpt2-mini")).save_pretrained(whole)
-    yield whole, request.param == "with a tokenizer"
-    for file in whole.glob("*token*"):
-        file.unlink()
+        folder = tiny.write_model(tmp_path / "whole-gpt2", tiny.GPT2 | SHAPE | {"vocab_size": tokens})
+    if counted:
+        pretrained.tokenizer(checkpoints.find("gpt2-mini")).save_pretrained(folder)
+    return folder, tokens, counted
 
 
 def execute(page, model, monkeypatch):
@@ -47,18 +41,18 @@ def execute(page, model, monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_token_of_gpt2_is_drawn_and_heads_7_and_10_are_judged(folder, monkeypatch):
-    model, counted = folder
-    shown, page = execute("evidence/semi-bias", model, monkeypatch)
+def test_every_token_of_gpt2_is_drawn_and_heads_7_and_10_are_judged(model, monkeypatch):
+    folder, tokens, counted = model
+    shown, page = execute("evidence/semi-bias", folder, monkeypatch)
     assert "the real width of tokens" in shown
     assert "K-28 not here: The book's verdict is 'not testable'. With the model whole-gpt2 its condition" in shown
-    assert f"Norm and semi-bias of all {VOCABULARY:,} tokens" in shown
+    assert f"Norm and semi-bias of all {tokens:,} tokens" in shown
     figure = page["scatter_tokens"](
         page["gpt2"], page["counts_in_text"], page["whole_found"], "count in the texts", page["named"]
     )
     panels = figure.axes[:HEADS]
     drawn = [[len(marks.get_offsets()) for marks in panel.collections] for panel in panels]
-    assert {sum(marks) for marks in drawn} == {VOCABULARY}
+    assert {sum(marks) for marks in drawn} == {tokens}
     assert (min(map(len, drawn)) == 2) == counted
     assert page["named"] == [7, 10]
     figure.draw_without_rendering()

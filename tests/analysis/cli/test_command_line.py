@@ -86,10 +86,8 @@ for number, (package, argv, library) in enumerate({cases!r}):
 
 @pytest.mark.slow
 def test_a_library_that_is_not_installed_ends_in_one_line_that_names_its_extra(tmp_path):
-    (tmp_path / "genes.fasta").write_text(f">a\n{'ACGT' * 30}\n")
     cases = [
         ("analysis", ["census", "--folder", "new"], "transformers"),
-        ("book", ["classify", "genes.fasta"], "safetensors"),
         ("book", ["train", "induction", "--steps", "1", "--out", "run"], "tqdm"),
         ("book", ["claims"], "yaml"),
         ("book", ["list"], "nbformat"),

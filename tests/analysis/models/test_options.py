@@ -72,15 +72,20 @@ def runs(model, inputs, *, finite=False):
     return not finite or all(value.isfinite().all() for value in tensors)
 
 
-def compare(model, read, layers, inputs):
-    """Return ``"followed"``, or by how much the adapter differs from the model; ``None`` where the model cannot run."""
+def compare(model, read, layers, inputs, options):
+    """Return ``"followed"``, ``"refused"`` (some refuse long texts only), or by how much the adapter differs.
+
+    ``None`` where the model cannot run.
+    """
     scaled = any(isinstance(layer.positions, Rotary) and layer.positions.scaling != "default" for layer in layers)
     allowed = 1e-6 if scaled or read.family.rounded else 1e-12
     try:
         error = agreement(model, read, inputs, in_double=True)
-    except Exception:
+    except Exception as refusal:
         if not runs(model, inputs):
             return None
+        if not not_named(refusal, options):
+            return "refused"
         model, allowed = model.float(), 1e-5
         inputs = {name: value.float() if value.is_floating_point() else value for name, value in inputs.items()}
         error = agreement(model, load(model, stack=read.family.stack), inputs)
@@ -116,7 +121,7 @@ def outcome(row, model_type, options, *, as_written=True):
         for one, other in zip(layers, read_layers(Path(folder), row)[1], strict=True):
             assert_same(one, other)
     tried = inputs if options.keys() & OF_MASKS else inputs[-1:]  # without padding there may be no mask to read them
-    found = [said for each in tried if (said := compare(model, read, layers, each))]
+    found = [said for each in tried if (said := compare(model, read, layers, each, options))]
     if not found or ("differs by nan" in found and not runs(model, inputs[0], finite=True)):
         return REFUSES
     return next((said for said in found if said != "followed"), "followed")
