@@ -232,7 +232,7 @@ def _is_of_the_library(name: str, model_type: object) -> bool:
         return bool(re.fullmatch(_OWN_CLASSES[model_type] + _TASKS, name))
     import transformers
 
-    return name in dir(transformers)
+    return name in transformers.__all__  # dir() takes a third of a second each time
 
 
 def read_settings(settings: Mapping, source: str = "config.json") -> Config:
