@@ -47,8 +47,13 @@ def test_a_module_that_differs_from_the_formulas_stops_the_generator(monkeypatch
         generate.make("gpt2")
 
 
-def test_the_package_is_exact_on_every_model():
-    results = list(suite.run(ours.Adapter()))
+@pytest.fixture(scope="module")
+def results():
+    """What the package gives for every model."""
+    return list(suite.run(ours.Adapter()))
+
+
+def test_the_package_is_exact_on_every_model(results):
     assert len({one.case.model for one in results}) == 40
     assert {str(one.case) for one in results if one.off is None} == {"mpnet-layers.0"}  # refused, with a reason
     assert [one for one in results if one.off is not None and not one.exact] == []
@@ -139,11 +144,11 @@ def test_the_models_and_golden_values_are_small_and_complete():
         assert len(case.x) <= 8
 
 
-def test_the_results_on_the_page_are_those_of_this_suite():
+def test_the_results_on_the_page_are_those_of_this_suite(results):
     entries = json.loads((ROOT / "book" / "_data" / "conformance.json").read_text("utf-8"))
     assert {entry["quantity"] for entry in entries} == set(suite.QUANTITIES)
     own = [entry for entry in entries if entry["library"] == "analysis"]
-    now = suite.results_by_quantity(list(suite.run(ours.Adapter())), ours.Adapter())
+    now = suite.results_by_quantity(results, ours.Adapter())
     assert [entry | {"version": ""} for entry in own] == [entry | {"version": ""} for entry in now]
 
 

@@ -38,6 +38,9 @@ def draw_noise(kind: str, n: int, rng: np.random.Generator) -> Float[np.ndarray,
     >>> draw_noise("flat", 2, np.random.default_rng(0))
     array([[0.5, 0.5],
            [0.5, 0.5]])
+    >>> spikes = draw_noise("spikes", 16, np.random.default_rng(0))
+    >>> bool(np.allclose(16 * spikes.min(1), 0.7))
+    True
     """
     normal = rng.standard_normal((n, n))
     if kind == "flat":

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import torch
 
-from analysis.maps.gates import ideal, segmentation, shear, synthetic
+from analysis.maps.gates import ideal, points, segmentation, shear, synthetic
 from analysis.maps.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
 
 
@@ -462,6 +463,23 @@ def test_the_shortest_run_by_enumeration(rates):
         due = [next((m for m, chance in enumerate(row, 1) if chance <= rare), len(rates) + 1) for row in chances]
         found = segmentation.shortest_run(torch.tensor(rates, dtype=torch.float64), rare * (1 + 1e-12))
         assert found.tolist() == due
+
+
+def test_the_tail_of_chance_goes_through_three_levels_and_on_as_the_logarithm_through_them():
+    """Of 64 queries and keys: 8, 2 and 1/2 cells a row lie above 1.3, 2.3 and 3.3."""
+    parts = ((9.0, 3.3, 32), (3.25, 2.3, 96), (2.25, 1.3, 384), (0.0, -1.0, 64 * 64 - 512))
+    z = torch.cat([torch.linspace(*part, dtype=torch.float64) for part in parts]).view(1, 64, 64)
+    rates = points.log_rate(z).exp().flatten()
+    torch.testing.assert_close(rates[[511, 127, 31]], torch.tensor([8.0, 2.0, 0.5], dtype=torch.float64))
+    doubted = points.log_rate(2 * z, 2.0 * torch.ones(1, 64, 1)).exp().flatten()  # of levels twice as high
+    assert doubted[0] > rates[0]
+    u = -torch.special.ndtri(rates / 64)
+    torch.testing.assert_close(u[319], (u[511] + u[127]) / 2, rtol=0, atol=0.03)  # straight between the two lower ones
+    curve = scipy.optimize.brentq(
+        lambda b: math.log(1 - b) / math.log(1 + b) + float((u[127] - u[511]) / (u[31] - u[127])), 0.01, 0.9
+    )
+    due = u[127] + (u[31] - u[127]) * math.log(1 + 6.7 * curve) / math.log(1 + curve)
+    assert u[0].item() == pytest.approx(due.item(), abs=0.02)
 
 
 def independent_rows(kind, n, count, seed):

@@ -77,19 +77,6 @@ def test_parts_add_up_and_folds_change_nothing(case):
             torch.testing.assert_close(attend(x, layer.plain()).output, output, rtol=1e-10, atol=1e-10)
 
 
-def test_files_hold_the_same(case, tmp_path):
-    model, read, _ = case
-    model.save_pretrained(tmp_path)
-    files = load(tmp_path, stack=read.family.stack, dtype=torch.float64)
-    assert len(files.layers) == len(read.layers)
-    for one, other in zip(read.layers, files.layers, strict=True):
-        assert_same(one, other)
-    for one, other in ((read.positions, files.positions), (read.tokens, files.tokens)):
-        assert (one is None) == (other is None)
-        assert one is None or torch.equal(one, other)
-    assert (read.positions is None) != bool(expected.places_of(read.family, read.config))
-
-
 def test_queries_and_keys_alone_are_those_of_the_layer(case):
     _, read, _ = case
     for number in range(len(read.layers)):

@@ -22,7 +22,7 @@ def everything(model):
     """Return all numbers that are read of a model, by field."""
     found = {"positions": model.positions, "tokens": model.tokens}
     for number, layer in enumerate(model.layers):
-        parts = {"": layer, "positions.": layer.positions}
+        parts = {"": layer, "positions.": layer.positions, "mask.": layer.mask}
         parts |= {f"norms.{place}.": norm for place, norm in enumerate(layer.norms)}
         if layer.qk_norm:
             parts |= {"qk.query.": layer.qk_norm.query, "qk.key.": layer.qk_norm.key}
@@ -50,9 +50,9 @@ def remove(module, name):
     return lambda: owner._parameters.__setitem__(last, taken)
 
 
-def of_attention(model):
-    """Say of a name whether the model's attention and tables need it."""
-    layers = (expected.layer_tensors(model.family, model.config, layer) for layer in range(len(model.layers)))
+def of_attention(model, first=0):
+    """Return the names that the model's attention from a layer on and its tables need."""
+    layers = (expected.layer_tensors(model.family, model.config, layer) for layer in range(first, len(model.layers)))
     names = {name for shapes in layers for name in shapes}
     names |= expected.table_tensors(model.family, model.config, model.tensors).keys()
     return {model.tensors.spelled[name] for name in names}
@@ -60,17 +60,19 @@ def of_attention(model):
 
 @pytest.mark.parametrize(("model_type", "stack"), EVERY, ids=IDS)
 def test_each_tensor_in_turn_is_missed_by_name_or_none_is_needed(model_type, stack, tmp_path):
-    """From a module and from files; all that attention does not need (MLPs, heads) may be gone at once."""
+    """From a module and from files, which hold the same; all that attention does not need may be gone at once."""
     module = tiny_model(model_type)
     model = load(module, stack=stack)
     whole, needed, others = everything(model), of_attention(model), []
-    assert needed
+    of_last = of_attention(model, len(model.layers) - 1)
+    assert of_last
     for name in dict(module.named_parameters()):
         restore = remove(module, name)
         if lost := needed - dict(module.named_parameters(remove_duplicate=False)).keys():
-            with pytest.raises(MissingTensor) as refusal:
-                load(module, stack=stack)
-            assert any(one in str(refusal.value) for one in lost)
+            if lost & of_last:
+                with pytest.raises(MissingTensor) as refusal:
+                    load(module, stack=stack)
+                assert any(one in str(refusal.value) for one in lost)
             restore()
         else:
             others.append(restore)
@@ -80,9 +82,11 @@ def test_each_tensor_in_turn_is_missed_by_name_or_none_is_needed(model_type, sta
     module.save_pretrained(tmp_path)
     file, checkpoint = tmp_path / "model.safetensors", Checkpoint("tiny", tmp_path, "folder")
     tensors, model = load_file(file), load(checkpoint, stack=stack, dtype=torch.float64)
+    assert same(everything(model), whole)
+    assert (model.positions is None) != bool(expected.places_of(model.family, model.config))
     whole, needed = everything(model), of_attention(model)
     own = {spelled: name for name, spelled in model.tensors.spelled.items()}
-    for name in needed:
+    for name in sorted(needed)[:: max(1, len(needed) // 4)]:
         save_file({other: tensors[other] for other in tensors if other != name}, file, metadata={"format": "pt"})
         with pytest.raises(MissingTensor, match=re.escape(own[name])):
             load(checkpoint, stack=stack)

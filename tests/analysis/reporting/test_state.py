@@ -2,7 +2,6 @@
 
 import pytest
 
-from analysis.core import device
 from analysis.reporting.state import identity
 
 MODEL = {"name": "tiny", "sha256": {"model.safetensors": "1"}, "settings": {"config.json": "2"}}
@@ -22,9 +21,3 @@ def test_another_measurement_has_another_name(place, other):
     name = identity(*given)
     assert name == identity(*given)
     assert identity(*given[:place], other, *given[place + 1 :]) != name
-
-
-def test_another_version_of_a_library_has_another_name(monkeypatch):
-    name = identity(MODEL, [], {})
-    monkeypatch.setattr(device.metadata, "version", lambda library: "0.0")
-    assert identity(MODEL, [], {}) != name

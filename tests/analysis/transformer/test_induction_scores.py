@@ -77,3 +77,5 @@ def test_the_previous_token_score_is_of_queries_that_have_a_token_before_them():
     torch.testing.assert_close(scores[0], torch.tensor([1.0, 0.8]))
     with pytest.raises(ValueError, match="attention must have at least 2 positions"):
         previous_token_score(maps[..., :1, :1])
+    with pytest.raises(ValueError, match="attention must have rows that sum to 1"):
+        previous_token_score(maps / 2)

@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 
-from analysis.models import checkpoints
 from book import cli
 from book.__main__ import main
 from book.publish import experiments, ledger, records
@@ -37,6 +36,8 @@ def test_unknown_names_exit_with_2_and_one_line(capsys):
     assert main(["record", "nothing"]) == 2
     first = min(experiments.modules())
     assert capsys.readouterr().err.startswith(f"error: unknown experiment 'nothing'; known: {first}")
+    assert main(["build", "--chapter", "no-such"]) == 2
+    assert "there is no chapter 'no-such'; the chapters are" in capsys.readouterr().err
     assert main(["claims", "Z-1"]) == 2
     assert "no claim Z-1; give a document's letter (K, M, I, P, B)" in capsys.readouterr().err
 
@@ -128,35 +129,10 @@ def test_a_record_that_was_resealed_with_another_number_or_is_not_there_fails(ow
     assert check() == 0
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        checkpoints.Tampered("the model was changed"),
-        KeyError("layers"),
-        RuntimeError("shapes differ"),
-        OSError(5, "Input/output error"),
-    ],
-)
-def test_whatever_one_record_meets_the_next_is_checked(own, error, capsys, monkeypatch):
-    monkeypatch.setattr(
-        records.Experiment, "missing", lambda spec: (_ for _ in ()).throw(error) if spec.name == "toy" else []
-    )
-    assert check() == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("FAIL toy: ")
-    assert said[1] == "ok   second: recomputed, agrees"
-
-
 @pytest.mark.parametrize("minutes", ["nan", "-1", "-inf"])
 def test_a_limit_that_is_none_is_refused(minutes, capsys):
     assert main(["check", f"--longest={minutes}"]) == 2
     assert "--longest must be minutes, 0 or more" in capsys.readouterr().err
-
-
-def test_an_unknown_name_is_refused_before_anything_is_computed(toy, monkeypatch, capsys):
-    monkeypatch.setattr(experiments, "find", lambda name: {"toy": toy}[name])
-    assert main(["check", "toy", "nothing"]) == 2
-    assert toy.compute.devices == []
 
 
 def test_check_fails_on_a_damaged_record(toy, tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from analysis.core.files import Refused
 from analysis.models import checkpoints
 from book.lab import gpt2_mini_runs
-from book.lab.training import gpt2_mini
 
 
 @pytest.fixture(autouse=True)
@@ -16,13 +15,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.delenv(gpt2_mini_runs.RUNS, raising=False)
 
 
-def test_the_first_seed_is_the_bundled_one(monkeypatch):
-    monkeypatch.setattr(gpt2_mini, "train", lambda *_, **__: pytest.fail("was trained"))
-    assert gpt2_mini_runs.find_run(0) == checkpoints.find("gpt2-mini").folder
-
-
-def test_a_folder_of_that_name_with_something_else_in_it_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpt2_mini, "train", lambda *_, **__: pytest.fail("was trained"))
+def test_a_folder_of_that_name_with_something_else_in_it_stays(tmp_path):
     letter = tmp_path / "runs" / "gpt2-mini-1" / "letter.txt"
     letter.parent.mkdir(parents=True)
     letter.write_text("dear")

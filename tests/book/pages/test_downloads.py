@@ -1,6 +1,5 @@
 """What can be taken home: whole, linked, and without what only the build wants."""
 
-import base64
 import io
 import json
 import re
@@ -50,12 +49,6 @@ def test_links_stand_below_the_figure_that_has_data(notebook, tmp_path):
     name, *where, value = (tmp_path / "figures" / "fig-one.csv").read_text().splitlines()[1].split(",")
     assert (name, where, float(value)) == ("panel0.line0", ["0", "0", ""], 1.0)
     assert json.loads((tmp_path / "figures" / "fig-one.json").read_text())["panel0.line0"] == [[1, 2], [3, 4]]
-
-
-def test_many_numbers_are_offered_as_npz_alone(notebook):
-    packed = io.BytesIO()
-    np.savez(packed, contents=np.array(["a map"]), map=np.zeros(downloads.FEW))
-    assert set(downloads.with_tables({"npz": packed.getvalue()})) == {"npz"}
 
 
 def test_every_figure_of_a_page_can_be_taken_home(page, html):
@@ -133,7 +126,3 @@ def test_numbers_need_no_pickle(html):
         with np.load(path, allow_pickle=False) as found:
             assert len(found["contents"])
             assert all(found[name].size for name in found.files)
-
-
-def test_base64_of_a_figure_is_what_was_packed(notebook):
-    assert base64.b64decode(notebook.cells[1].outputs[0].data[MIME]["png"])[1:4] == b"PNG"

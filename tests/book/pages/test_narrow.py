@@ -78,24 +78,3 @@ def test_no_formula_of_the_claims_is_wider_than_its_column(browser, html):
     assert tab.locator("td mjx-container").count() > 100
     assert not tab.evaluate(CUT)
     tab.close()
-
-
-def test_the_least_width_follows_the_smallest_label():
-    big = "<g transform='translate(1 2) rotate(-90) scale(0.12 -0.12)'>"
-    assert frames.least_width(f'<svg width="600pt">{big}</svg>') == 450
-    assert frames.least_width(f'<svg width="600pt">{big}<g transform="scale(0.06 -0.06)"></svg>') == 900
-    assert frames.least_width('<svg width="600pt"></svg>') is None
-    assert frames.least_width('<svg width="6in"><g transform="scale(0.06 -0.06)"></svg>') is None
-
-
-def test_a_figure_gets_its_frame_and_a_viewers_picture_does_not(tmp_path):
-    (tmp_path / "drawn.svg").write_text('<svg width="600pt"><g transform="scale(0.06 -0.06)"></svg>')
-    picture = '<figure id="f">\n<img alt="x" src="../_images/a.svg" />\n'
-    app = type("App", (), {"srcdir": tmp_path, "builder": type("B", (), {"images": {"drawn.svg": "a.svg"}})})
-    context = {"body": f'{picture}<figcaption></figcaption></figure>{picture}<div class="play"></div></figure>'}
-    frames.frame(app, "p", "t", context, None)
-    assert context["body"].startswith(
-        '<figure id="f">\n<div class="figure-frame"><img style="--least: 900px" alt="x" '
-        'src="../_images/a.svg" /></div>\n<figcaption>'
-    )
-    assert context["body"].count("figure-frame") == 1

@@ -4,7 +4,6 @@ import pytest
 from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
-from book._ext import book_ext
 from book.publish import execution
 
 CONFIG = {
@@ -90,11 +89,3 @@ def test_a_page_that_was_edited_and_not_executed_is_read_alone(read):
 def test_another_machinery_makes_every_page_be_read_again(read, monkeypatch):
     monkeypatch.setattr(execution, "machinery", lambda: "another")
     assert read() == set(PAGES)
-
-
-def test_pages_are_made_of_the_one_cache(monkeypatch):
-    monkeypatch.setattr(execution, "environment", lambda: None)
-    config = type("Config", (), {})()
-    book_ext.use_cache(None, config)
-    assert config.nb_execution_cache_path == str(execution.BUILD / ".jupyter_cache")
-    assert config.book_machinery == execution.machinery()

@@ -1,12 +1,10 @@
 """The atlas of heads in a real browser, from a file: its numbers against Python's, its controls and links."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from analysis.maps.gates import GATES, SHORTEST
+from analysis.maps.gates import GATES
 from analysis.models import checkpoints, pretrained
 from book.experiments import atlas_heads as heads
 from book.viewers import atlas
@@ -75,18 +73,6 @@ def test_what_the_table_says_is_the_record(fresh, record):
         name: share for name, share in zip(GATES, record.array("minilm_shares")[1, 4], strict=True) if share >= 0.005
     }
     assert len([name for name in rows if name.endswith("gate")]) == len(shares)
-
-
-def test_shares_of_gates_sum_to_one_and_the_head_of_the_previous_token_is_read_as_backward(record):
-    shares = record.array("minilm_shares")
-    np.testing.assert_allclose(shares.sum(-1), 1, atol=1e-4)
-    assert GATES[shares[0, 2].argmax()] == "backward"
-    assert heads.CONSTRUCTED[record.array("minilm_nearest")[0, 2]] == "the previous token"
-
-
-def test_every_sentence_is_long_enough_for_the_detector(record):
-    for name in heads.MODELS:
-        assert all(len(tokens) >= SHORTEST for tokens in json.loads(record[f"{name}_tokens"]))
 
 
 def test_keyboard_looks_and_models(fresh):

@@ -96,31 +96,6 @@ def test_the_sentence_says_which_cloud_closes(fresh, label, network):
     assert fresh.locator(".play-head").all_inner_texts()[1].lower() == label.lower()
 
 
-def painted(page):
-    return page.locator(".play-cone canvas").evaluate_all("all => all.map(canvas => canvas.toDataURL())")
-
-
-def test_only_the_right_cloud_changes_with_the_choice_and_both_with_the_layer(fresh):
-    before = painted(fresh)
-    fresh.get_by_label(SMALL, exact=True).check(force=True)
-    beside = painted(fresh)
-    assert (beside[0] == before[0], beside[1] == before[1]) == (True, False)
-    play_pages.slide(fresh, "Layer", 6)
-    assert all(now != then for now, then in zip(painted(fresh), beside, strict=True))
-
-
-def test_a_row_is_drawn_at_its_true_angle_or_flat(fresh):
-    point = measure(fresh)["points"][5]
-
-    def place():
-        return fresh.evaluate("p => document.querySelector('.play').numbers.placed(p)", point)
-
-    assert np.linalg.norm(place()) == pytest.approx(1)
-    assert place()[0] == point[0]
-    fresh.get_by_label("flat projection", exact=True).check(force=True)
-    assert place() == point
-
-
 def angles(page):
     address = page.locator(".play-link").evaluate("link => link.href")
     return [int(address.split(f"cone.{name}=")[1].split("&")[0].split("#")[0]) for name in ("yaw", "pitch")]

@@ -1,13 +1,11 @@
 """The score mixer in a real browser, from a file: its weights against Python, the alias, its controls and links."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
 
 from analysis.maps.locality import causal_attention
-from book.viewers import mixer, record_script
+from book.viewers import mixer
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -73,26 +71,6 @@ def test_the_alias_appears_and_goes(fresh, record):
     assert fresh.get_by_label("Both", exact=True).is_checked()
 
 
-def test_the_three_mixtures_are_a_press_away(fresh, record):
-    for name, mix in (("The ramp alone", (1, 0)), ("Both", (1, 1)), ("The circle alone", (0, 1))):
-        fresh.get_by_label(name, exact=True).check(force=True)
-        assert [fresh.get_by_label(part, exact=True).input_value() for part in ("Ramp", "Circle")] == list(
-            map(str, mix)
-        )
-        weights = python(record, 3, 700, Tp=mix[0], Tpp=mix[1])
-        assert float(state(fresh)["mass"]) == pytest.approx(weights[651:].sum(), rel=1e-3)
-        assert float(state(fresh)["close"]) == pytest.approx(weights[698:].sum(), rel=1e-3)
-        assert re.search(r"and the nearest 3 get \d", fresh.inner_text(".play-said"))
-
-
-def test_at_first_a_reader_sees_two_controls(browser, page_file):
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file)
-    assert [page.locator(f".play {kind}:visible").count() for kind in ("[role=radiogroup]", "[type=range]")] == [1, 1]
-    assert page.get_by_label("The circle alone", exact=True).is_checked()
-    tab.close()
-
-
 def test_without_the_mask_later_keys_get_weight(fresh):
     sums = (
         "(([i]) => { const w = document.querySelector('.play').scores(3, i).weights; return [w.slice(i + 1)"
@@ -133,8 +111,3 @@ def test_phone_paper_and_axe(fresh):
 
 def test_the_stated_error_is_the_records(fresh, record):
     assert f"{100 * record['total_variation']:.1f}\u00a0%" in fresh.text_content(".play")
-
-
-def test_an_array_of_another_kind_is_refused():
-    with pytest.raises(ValueError, match="own must be one of"):
-        record_script.packed(np.array(["a"]), "own")

@@ -1,15 +1,12 @@
 """The viewer of the first page in a real browser, from a file: its numbers against Python, its controls, its links."""
 
-import json
 import re
 from dataclasses import replace
 from urllib.parse import urlencode
 
-import matplotlib
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_hex
 from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from analysis.decomposition.terms import score_terms, six_terms
@@ -22,7 +19,6 @@ from book.viewers import sentence, weights_script
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-MAPS = ["score", "content", "semi-bias", "constants", "attention"]
 TOLERANCE = 1e-2  # nats, of scores from half-precision weights
 SENTENCES = (
     sentence.TEXT,
@@ -165,15 +161,6 @@ def test_neox_mini_attends_and_predicts_as_in_python(opened, off):
         assert np.abs(np.array(page["next"]) - due.logits[0, -1].softmax(-1).numpy()).max() < TOLERANCE
 
 
-def test_with_rotary_positions_the_key_bias_counts(fresh):
-    fresh.get_by_label("neox-mini, rotary positions").check(force=True)
-    fresh.locator(".play-next caption", has_text="neox-mini").wait_for()
-    switch(fresh, "bK")
-    assert numbers(fresh)["moved"] > 1e-3
-    assert fresh.locator(".play-toggle", has_text="Tpp").locator("input").is_disabled()
-    assert "model=neox-mini" in fresh.locator(".play-link").get_attribute("href")
-
-
 def numbers(page):
     return page.eval_on_selector(".play-effect", "e => ({moved: +e.dataset.moved, shifted: +e.dataset.shifted})")
 
@@ -197,50 +184,6 @@ def test_the_key_bias_changes_nothing_and_every_other_switch_the_prediction(fres
     assert numbers(fresh)["shifted"] < 1e-12
     due = "Without the key bias, nothing changed: no attention weight, no prediction."
     assert fresh.inner_text(".play-effect") == due
-
-
-def test_a_long_key_bias_moves_the_scores_and_nothing_else(fresh):
-    drawn = "[...document.querySelectorAll('.play-sum canvas')].map(canvas => canvas.toDataURL())"
-    before = fresh.evaluate(drawn)
-    switch(fresh, "a long key bias")
-    after = fresh.evaluate(drawn)
-    changed = [name for name, old, new in zip(MAPS, before, after, strict=True) if old != new]
-    assert changed == ["score", "constants"]
-    assert numbers(fresh)["moved"] < 1e-12
-    said = fresh.inner_text(".play-effect")
-    assert re.match(
-        r"With a long key bias, the scores of this head moved by up to \d\.\d, and nothing came of it:", said
-    )
-    switch(fresh, "bQ")
-    assert fresh.inner_text(".play-effect").startswith(
-        "With a long key bias and without the query bias, \u201creturned\u201d"
-    )
-    switch(fresh, "a long key bias")
-    assert "looks" in fresh.inner_text(".play-effect")
-
-
-def test_the_first_view_has_two_switches_and_the_rest_is_folded(browser, page_file):
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file)
-    shown = [box for box in page.locator(".play input").all() if box.is_visible()]
-    assert len(shown) == 2
-    assert page.locator(".play-sum canvas").count() == len(MAPS)
-    assert [name.inner_text() for name in page.locator(".play-sum span").all()] == MAPS
-    tab.close()
-
-
-def test_the_value_bias_leaves_the_weights_of_the_first_layer(opened):
-    whole, without = (opened.evaluate(RUN, [SENTENCES[0], off]) for off in ([], ["b_V"]))
-    first, second = (
-        [np.array([head["weights"] for head in run["heads"][layer]]) for run in (whole, without)] for layer in (0, 1)
-    )
-    assert (first[0] == first[1]).all()
-    assert np.abs(second[0] - second[1]).max() > 1e-3
-
-
-def test_without_the_query_bias_the_semi_bias_is_gone(opened):
-    without = opened.evaluate(RUN, [SENTENCES[0], ["b_Q"]])
-    assert all((np.array(head["semiBias"]) == 0).all() for heads in without["heads"] for head in heads)
 
 
 def test_typing_reads_the_new_sentence(fresh):
@@ -350,18 +293,6 @@ def test_where_the_model_is_missing_the_picture_stays(browser, page_file, tmp_pa
     assert "gpt2-mini.js could not be loaded" in tab.page.inner_text(".play-error")
     assert tab.page.locator("figure > img").is_visible()
     tab.context.close()
-
-
-def test_the_colours_are_those_of_the_figures(opened):
-    for name, colours in (("WEIGHTS", "cividis"), ("SCORES", "PRGn")):
-        due = [to_hex(matplotlib.colormaps[colours](x)) for x in np.linspace(0, 1, 9)]
-        assert json.loads(opened.evaluate(f"JSON.stringify(Play.{name})")) == due
-
-
-def test_the_model_goes_on_from_what_is_typed_last(fresh):
-    fresh.get_by_label("Type your own sentence").fill("The list of names is a list.")
-    tokens = fresh.locator(".play-line input").count()
-    assert f"position {tokens - 1}" in fresh.inner_text(".play-next caption")
 
 
 def test_the_number_beside_a_centred_map_is_that_of_the_cells_colour(fresh):

@@ -4,15 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
-from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.reading import load
-from analysis.representations.rank_collapse import random_collapse, trace_residual
-from analysis.transformer.encoder import Switches
 from book.experiments import bert_rank_switches as switches
-from book.lab.documents import load_documents
-from book.publish import experiments, records
 from book.viewers.switches import START
 from tests.book.pages import play_pages
 
@@ -54,40 +47,6 @@ def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
         np.testing.assert_array_equal(runs(fresh, of="random", **state), record.array("stacks")[:, :, *place[:3]])
 
 
-BARE = Switches(mlp=False, norm_attention=False, norm_mlp=False)
-
-
-@pytest.mark.parametrize(("place", "parts"), [((0, 1, 1, 1), Switches(skip=False, linear=True)), ((1, 0, 0, 0), BARE)])
-def test_the_record_is_the_model(record, place, parts):
-    checkpoint, texts = checkpoints.find("minilm"), [document.text for document in load_documents(each=1)]
-    model, tokenizer = pretrained.load(checkpoint, dtype=torch.float64), pretrained.tokenizer(checkpoint)
-    layers = load(model).encoder_layers()
-    reads = [states[0] for states in extraction.hidden_states(model, tokenizer, texts, switches.LONGEST)]
-    due = torch.stack([trace_residual(x, layers, parts) for x in reads]).clamp_min(switches.FLOOR).log10().mean(0)
-    np.testing.assert_allclose(record.array("trained")[place], due, atol=1e-2)
-
-
-def test_whole_models_are_those_of_the_chapters_ladder(record):
-    ladder = records.load("bert-rank-ladder", experiments.FOLDER)
-    of_each_kind = ladder.array("residual")[::6, :, 0]
-    np.testing.assert_allclose(record.array("trained")[1, 2, 1, 1], of_each_kind.mean(0), atol=1e-3)
-    levels = ladder.array("residual of controls")[[0, 2, 3], ..., 0]
-    np.testing.assert_allclose(record.array("controls")[:, :, 1, 2, 1, 1], levels, atol=1e-3)
-
-
-def test_the_record_has_the_random_stacks(record):
-    due = random_collapse(switches.WIDTH, 1.0, 2, [Switches()], depth=switches.DEPTH)[0].log10()
-    np.testing.assert_allclose(record.array("stacks")[1, 2, 1, 2, 1], due, atol=1e-2)
-
-
-def test_gains_of_one_are_not_the_models(record):
-    trained = record.array("trained")
-    assert np.abs(trained[1, 2, 1, 0] - trained[1, 2, 1, 1]).max() > 0.01
-    np.testing.assert_array_equal(trained[:, :, 0, 0], trained[:, :, 0, 1])
-    random = record.array("controls")[:2]
-    np.testing.assert_allclose(random[..., 0, :], random[..., 1, :], atol=1e-6)
-
-
 def shown(page):
     return [float(cell.get_attribute("data-log")) for cell in page.locator(".play td[data-log]").all()]
 
@@ -125,11 +84,6 @@ def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, 
     tab.open(page_file, "?switches.of=constructor&switches.skip=2&switches.mlp=9&switches.norm=&switches.gain=-1")
     assert said(page) == "Residual (how different the vectors are): attention + skip + MLP + LayerNorm"
     tab.close()
-
-
-def test_the_scale_of_the_axis_is_said_where_it_changes(fresh):
-    fresh.get_by_label(BOXES["skip"]).uncheck()
-    assert "axis from 10\u207b" in fresh.inner_text(".play-head")
 
 
 def test_phone_paper_and_axe(visit):

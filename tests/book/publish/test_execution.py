@@ -10,13 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from analysis.core.files import lock, write_json
 from book.publish import execution
 
 ROOT = Path(__file__).parents[3]
@@ -270,16 +268,6 @@ def test_a_chapter_that_passed_is_in_the_one_cache_and_a_page_that_is_gone_is_no
     assert [path.name for path in executed(book).parent.glob("*.json")] == ["renamed.json"]
 
 
-def test_cells_are_those_of_the_present_digest_or_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "BUILD", tmp_path)
-    assert execution.executed_cells("tiny", "one") == []
-    write_json(execution.executed_path("tiny"), {"digest": "one", "cells": [{"source": "x", "outputs": []}]})
-    assert execution.executed_cells("tiny", "one") == [{"source": "x", "outputs": []}]
-    assert execution.executed_cells("tiny", "two") == []
-    monkeypatch.setattr(execution, "digest", lambda page: {"tiny": "one"}[page])
-    assert execution.executed_cells("tiny")
-
-
 SOURCES = {
     "book/tiny.md": HEADER + "\n```{code-cell} ipython3\n:tags: [x]\nfrom analysis.formula import double\n```\n",
     "book/other.md": "",
@@ -355,40 +343,6 @@ def test_a_relative_folder_of_a_model_is_the_checkouts(monkeypatch, tmp_path):
         monkeypatch.setenv(name, "")  # restored afterwards
     execution.environment(tmp_path)
     assert os.environ["ANALYSIS_FOLDER_GPT2"] == str(execution.ROOT / "my-models" / "gpt2")
-
-
-def test_threads_share_the_cores_that_the_process_may_use_and_wait_without_keeping_them_busy(monkeypatch, tmp_path):
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR", "JUPYTER_DATA_DIR", "PYTHONPATH"):
-        monkeypatch.setenv(name, "")  # restored afterwards
-    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
-    execution.environment(tmp_path)
-    assert (os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"]) == ("2", "PASSIVE")
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    execution.environment(tmp_path)
-    assert os.environ["OMP_NUM_THREADS"] == "7"
-
-
-def test_a_lock_makes_the_second_wait(tmp_path):
-    pytest.importorskip("fcntl")
-    order, held = [], threading.Event()
-
-    def second():
-        held.wait()
-        with lock(tmp_path / "lock"):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with lock(tmp_path / "lock"):
-        held.set()
-        thread.join(0.2)
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
 
 
 def test_every_part_of_the_stack_is_pinned_exactly():

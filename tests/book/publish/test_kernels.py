@@ -18,11 +18,6 @@ def test_no_two_managers_have_a_socket_in_common():
     assert len(f"{first.ip}-5") < 104
 
 
-def test_without_a_folder_a_kernel_has_ports(monkeypatch):
-    monkeypatch.setattr(kernels, "folder_of_sockets", lambda: None)
-    assert kernels.KernelManager().transport == "tcp"
-
-
 @pytest.mark.slow
 def test_a_chapter_that_is_run_apart_is_reached_through_files():
     notebook = new_notebook(cells=[new_code_cell(LISTENS)])

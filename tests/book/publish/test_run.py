@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from analysis.core.files import MARK, claim_folder
+from analysis.core.files import MARK
 from book.__main__ import main
 from book.publish import execution
 from book.publish import run as runs
@@ -133,13 +133,6 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     )
 
 
-def test_a_parameter_that_the_chapter_has_not_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "execute", lambda *_: pytest.fail("was executed"))
-    with pytest.raises(LookupError, match=r"the chapter has no parameter SEED, .* it has DEVICE"):
-        runs.run("evidence/variant-data", tmp_path / "out", {"SEED": "1"})
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
@@ -159,12 +152,6 @@ def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     page = (tmp_path / "html" / "book" / "evidence" / "variant-data.html").read_text()
     assert "Executed apart from the book" in page
     assert "With device <code" in page
-
-
-def test_what_fails_while_a_figure_is_drawn_is_named_too():
-    drawn = SimpleNamespace(ename="NoneType", evalue="None", traceback="...\n\x1b[31mTypeError\x1b[39m: no picture\n\n")
-    assert runs.reason(drawn) == "TypeError: no picture"
-    assert runs.reason(SimpleNamespace(ename="ValueError", evalue="x", traceback="...")) == "ValueError: x"
 
 
 def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
@@ -205,7 +192,6 @@ def test_a_chapter_is_found_by_its_first_or_last_words(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runs, "execute", lambda *_, **__: pytest.fail("was executed"))
     assert main(["run", *options]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -240,50 +226,6 @@ def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, t
         time.sleep(0.1)
     else:
         pytest.fail("the kernel or its child is still running")
-
-
-@pytest.fixture
-def instant(monkeypatch):
-    """Execute and render nothing."""
-
-    def render(folder: Path) -> Path:
-        (folder / "_build").mkdir(parents=True)
-        (folder / "_build" / "index.html").write_text("new")
-        return folder / "_build"
-
-    monkeypatch.setattr(runs, "execute", lambda *_: None)
-    monkeypatch.setattr(runs, "render", render)
-    monkeypatch.setattr(runs, "project", lambda folder, *_: folder)
-    monkeypatch.setattr(execution, "environment", lambda private: None)
-    monkeypatch.setattr(runs.subprocess, "run", lambda *_, **__: None)
-
-
-def test_a_site_and_another_chapters_results_are_never_replaced(instant, tmp_path, capsys):
-    (tmp_path / "site" / "html").mkdir(parents=True)
-    (tmp_path / "site" / "html" / "index.html").write_text("mine")
-    assert main(["run", "notation", "--out", str(tmp_path / "site")]) == 2
-    assert "site holds what was not written here: html. Give a folder" in capsys.readouterr().err
-    assert (tmp_path / "site" / "html" / "index.html").read_text() == "mine"
-    for _ in range(2):
-        assert main(["run", "notation", "--out", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "html", "notation.ipynb", "run.json"]
-    capsys.readouterr()
-    assert main(["run", "semi-bias", "--out", str(tmp_path / "out")]) == 2
-    assert "results of another kind ('run of notation')" in capsys.readouterr().err
-
-
-def test_a_second_run_into_one_folder_is_refused(instant, tmp_path, capsys):
-    with claim_folder(tmp_path / "out", "run of notation"):
-        assert main(["run", "notation", "--out", str(tmp_path / "out")]) == 2
-    assert "another run of notation is writing into" in capsys.readouterr().err
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next(instant, tmp_path):
-    with claim_folder(tmp_path / "out", "run of notation") as out:
-        (out / ".unfinished-abc").mkdir()
-        (out / ".unfinished-abc" / "much").touch()
-    assert main(["run", "notation", "--no-html", "--out", str(out)]) == 0
-    assert sorted(path.name for path in out.iterdir()) == [MARK, "notation.ipynb", "run.json"]
 
 
 @pytest.mark.parametrize("path", ["a`b", "``", "x`<script>alert(1)</script>`y", "one\n```\n# two", "a{evidence}`K-15`"])
