@@ -55,10 +55,10 @@ def judge(
     row = asdict(verdict)
     try:
         tried(f"{claim}: {outcome!r}", when, turned_by)
-    except AssertionError as error:
+    except Exception as error:  # of this verdict alone: the file goes on to the next one
         if collected is None:
             raise
-        row["error"] = str(error)
+        row["error"] = str(error) if isinstance(error, AssertionError) else f"{claim}: {type(error).__name__}: {error}"
     if collected is not None:
         collected.append(row)
     elif (ipython := sys.modules.get("IPython")) and ipython.get_ipython():
@@ -79,7 +79,7 @@ def tried(what: str, when: Callable, turned_by: Mapping[str, object], *, ours: b
         return holds
     if not holds:
         raise AssertionError(f"{what} does not follow: {source(when)} is {found}; {said(values)}")
-    passing = [name for name, value in turned_by.items() if when(**values | {name: value})]
+    passing = [name for name, value in turned_by.items() if name not in values or when(**values | {name: value})]
     if passing or not turned_by:
         raise AssertionError(f"{what} cannot fail by {', '.join(passing) or 'anything'}")
     return True

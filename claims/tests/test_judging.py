@@ -33,6 +33,7 @@ def test_a_script_prints_the_verdict(tmp_path, capsys):
         ({"when": "float('nan')"}, AssertionError, "does not follow"),
         ({"turned_by": "{}"}, AssertionError, "cannot fail by anything"),
         ({"turned_by": '{"gap": 0.1}'}, AssertionError, "cannot fail by gap"),
+        ({"turned_by": '{"gape": 0.1}'}, AssertionError, "cannot fail by gape"),
         ({"of": "gape"}, NameError, "no variable of the page is called gape"),
         ({"claim": "C-2"}, BadLedger, "C-2 is not in the ledger"),
         ({"outcome": "right"}, BadLedger, "no outcome 'right'"),

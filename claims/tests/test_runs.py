@@ -33,6 +33,15 @@ def test_what_fails_stops_no_other_claim(folder):
     assert found.provenance.keys() == {"python", "claims.yml", "here.py", "judge_one.py"}
 
 
+def test_a_counterfeit_that_breaks_a_condition_leaves_that_claim_open(folder):
+    broken = HOLDS.format(1).replace('"gap": 2', '"gap": [2]')
+    (folder / "judge.py").write_text(HEAD + broken + HOLDS.format(2) + HOLDS.format(3))
+    found = runs.run(folder)
+    assert list(found.verdicts) == ["C-2", "C-3"]
+    assert list(found.problems) == ["C-1"]
+    assert found.problems["C-1"].startswith("C-1: TypeError: ")
+
+
 def test_a_notebook_is_one_program_whose_conditions_are_read_from_its_cells(folder):
     cells = [{"cell_type": "code", "source": code} for code in (HEAD, [HOLDS.format(1)])]
     (folder / "judge.ipynb").write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "text"}, *cells]}))
