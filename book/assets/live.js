@@ -128,10 +128,10 @@
     const rows = values.map((row, i) => made("tr", {}, ...(names.length ? [made("th", { textContent: names[i] })] : []), ...row.map((value, j) => {
       const blank = figure.masked && value === 0, channels = colour(figure, value), cell = made("td", { textContent: texts[i * row.length + j] ?? "" });
       if (!blank) cell.style.background = `rgb(${channels})`;
-      cell.style.color = 0.299 * channels[0] + 0.587 * channels[1] + 0.114 * channels[2] < 128 ? "#fff" : "#222";
+      cell.style.color = 0.299 * channels[0] + 0.587 * channels[1] + 0.114 * channels[2] < 117 ? "#fff" : "#000";
       return cell;
     })));
-    const below = columns.length ? [made("tr", {}, ...(names.length ? [made("th")] : []), ...[...columns].map(name => made("th", { textContent: name })))] : [];
+    const below = columns.length ? [made("tr", {}, ...(names.length ? [made("td")] : []), ...[...columns].map(name => made("th", { textContent: name })))] : [];
     return made("table", {}, made("tbody", {}, ...rows, ...below));
   }
   function imageOf(figure, { values, title }) {
