@@ -104,6 +104,11 @@ class Model:
         return pretrained.load(self.checkpoint, dtype=self.dtype) if module is None else module
 
     @cached_property
+    def running(self) -> "Model":
+        """This model, read from the module that runs, whose names may be others than those of its files."""
+        return self if self.checkpoint is None else load(self.module, stack=self.family.stack)
+
+    @cached_property
     def tokenizer(self) -> Any:
         """The tokenizer: the one that `load` was given, or that of the folder that the model was read from.
 

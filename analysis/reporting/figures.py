@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import seaborn
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -23,6 +22,11 @@ def _count(panel: Axes, *axes: str) -> None:
     """Put ticks at whole numbers only: there is no layer and no head between two."""
     for axis in axes:
         getattr(panel, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
+
+
+def _cells(panel: Axes, values: Float[np.ndarray, "row column"], *, aspect: str = "auto", vmax: float | None = None):
+    """Draw numbers from 0 on as one small image: each rasterised panel would take memory as large as the figure."""
+    return panel.imshow(values, aspect=aspect, interpolation="nearest", vmin=0, vmax=vmax, cmap=style.WEIGHT_CMAP)
 
 
 def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) -> Figure:
@@ -131,16 +135,11 @@ def by_head(of: Mapping[str, Float[np.ndarray, "layer head"]]) -> Figure:
     for panel in axes.flat[len(of) :]:
         panel.axis("off")
     for panel, (title, values) in zip(axes.flat, of.items()):
-        seaborn.heatmap(
-            values,
-            ax=panel,
-            vmin=0,
-            vmax=1,
-            cmap=style.WEIGHT_CMAP,
-            rasterized=True,
-            cbar=panel.get_subplotspec().is_last_col(),
-        )
+        image = _cells(panel, values, vmax=1)
+        if panel.get_subplotspec().is_last_col():
+            figure.colorbar(image, ax=panel)
         panel.set(title=title, xlabel="head", ylabel="layer")
+        _count(panel, "x", "y")
     return figure
 
 
@@ -156,17 +155,9 @@ def small_maps(
         panel.axis("off")
     for panel, attention, title in zip(axes.flat, maps, titles):
         labels = [] if tokens is None else [token.replace("$", r"\$") for token in tokens[:shown]]
-        seaborn.heatmap(
-            attention[:shown, :shown],
-            ax=panel,
-            vmin=0,
-            cmap=style.WEIGHT_CMAP,
-            cbar=False,
-            square=True,
-            rasterized=True,
-            xticklabels=labels,
-            yticklabels=labels,
-        )
+        _cells(panel, attention[:shown, :shown], aspect="equal")
+        panel.set_xticks(range(len(labels)), labels, rotation=90)
+        panel.set_yticks(range(len(labels)), labels)
         panel.tick_params(labelsize=5.5, length=0)
         panel.set_title(title, fontsize="small")
     return figure

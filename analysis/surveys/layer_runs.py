@@ -214,7 +214,7 @@ def visit_layers(
     """
     given = load(model)
     module = given.module
-    running = given if given.checkpoint is None else load(module, stack=given.family.stack)
+    running = given.running
     in_files = any(parameter.is_meta for parameter in module.parameters())
     layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
     if module.training:
@@ -229,7 +229,8 @@ def visit_layers(
             return
         layer = _computable(layers[number])
         rows = args[0].to(layer.W_Q.dtype)
-        layer = layer.to(rows.device)
+        if layer.W_Q.device != rows.device:  # a copy is checked anew
+            layer = layer.to(rows.device)
         with torch.autocast(rows.device.type, enabled=False):
             for text, n in enumerate(lengths or [rows.shape[-2]] * len(rows)):
                 visit(LayerOnText(number, text, layer, rows[text, :n]))
@@ -333,7 +334,7 @@ def score_parts(
 def _open(model: AnyModel, inputs: Any, stack: str | None) -> tuple[torch.nn.Module, Model, Any]:
     """Return the module that runs, what `load` reads of it, and its inputs, those of a text too."""
     given = load(model, stack=stack)
-    return given.module, load(given.module, stack=given.family.stack), given.encode(inputs)
+    return given.module, given.running, given.encode(inputs)
 
 
 def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tuple[Tensor, dict[str, Tensor]]:

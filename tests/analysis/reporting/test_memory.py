@@ -106,3 +106,16 @@ def test_a_report_needs_eight_bytes_per_parameter_and_a_little(tmp_path):
     slope = (most - least) / (large - small)
     print(f"each further parameter: {slope:.1f} bytes")
     assert slope < 10
+
+
+def test_maps_of_a_report_are_drawn_in_little_memory():
+    """Sixteen maps took six gigabytes as long as each was drawn into a buffer as large as the figure."""
+    code = (
+        "import io, resource, numpy as np; from analysis.reporting import figures\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "figures.small_maps([np.eye(64)] * 2, 'ab', ['a'] * 64).savefig(io.StringIO(), format='svg'); before = peak()\n"
+        "figures.small_maps([np.eye(64)] * 16, 'a' * 16, ['a'] * 64).savefig(io.StringIO(), format='svg')\n"
+        "print(peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200_000, "kilobytes"
