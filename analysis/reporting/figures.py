@@ -135,7 +135,7 @@ def by_head(of: Mapping[str, Float[np.ndarray, "layer head"]]) -> Figure:
     for panel in axes.flat[len(of) :]:
         panel.axis("off")
     for panel, (title, values) in zip(axes.flat, of.items()):
-        image = _cells(panel, values, vmax=1)
+        image = _cells(panel, values, vmax=1.0)
         if panel.get_subplotspec().is_last_col():
             figure.colorbar(image, ax=panel)
         panel.set(title=title, xlabel="head", ylabel="layer")
