@@ -199,9 +199,8 @@ def test_a_careful_training_looks_and_keeps_the_best_weights(variant_data, tmp_p
     recipe = dna_classifier.shortened(
         dna_classifier.TINY, name="tiny-careful", sequences=160, steps=12, batch=8, warmup=2, look_every=5, guard=5.0
     )
-    monkeypatch.setattr(dna_classifier, "make_data", lambda *_: variant_data)
     monkeypatch.chdir(tmp_path)
-    run, trace = variant_classifier_careful_training.train(recipe, torch.device("cpu"))
+    run, trace = variant_classifier_careful_training.train(recipe, torch.device("cpu"), variant_data)
     assert trace["step"].tolist() == [0, 5, 10, 12]
     assert run.card["kept"] == trace["step"][trace["validation_loss"].argmin()]
     result = variant_classifier_careful_training.measure(run, trace)
