@@ -82,7 +82,6 @@ from analysis.plotting.equations import draw_equation as draw_equation
 from analysis.plotting.heads import draw_heads as draw_heads
 from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
 from analysis.plotting.attention_maps import draw_gates as draw_gates, draw_readings as draw_readings
-from analysis.plotting.random_draws import draw_beside_random as draw_beside_random
 
 # More of each subject, one level down
 from analysis import data as data

@@ -4,4 +4,3 @@ from analysis.plotting.attention_maps import draw_gates as draw_gates, draw_read
 from analysis.plotting.equations import draw_equation as draw_equation
 from analysis.plotting.heads import draw_heads as draw_heads
 from analysis.plotting.heat_maps import draw_maps as draw_maps, draw_scores as draw_scores
-from analysis.plotting.random_draws import draw_beside_random as draw_beside_random

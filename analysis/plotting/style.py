@@ -5,10 +5,8 @@ matplotlib as they were; only who starts a figure to draw into by hand (`new`) h
 """
 
 import functools
-import inspect
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -137,63 +135,16 @@ def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tup
     return figure, figure.subplots(rows, columns, **kwargs)
 
 
-@contextmanager
-def recoloured(colours: Mapping[str, str] | None = None, cmap: str | None = None) -> Iterator[None]:
-    """Draw in other colours than the book's for a while.
-
-    Parameters
-    ----------
-    colours
-        Colours by what they mean: a concept of :data:`COLOURS`, a gate of :data:`GATES`, a level of :data:`LEVELS`.
-    cmap
-        One colour map for scores, weights and positions, by matplotlib's name.
-
-    Raises
-    ------
-    ValueError
-        If nothing in the book has a colour of that name.
-
-    Examples
-    --------
-    >>> from analysis.plotting import style
-    >>> with style.recoloured({"trained": "black"}, cmap="magma"):
-    ...     style.look_of("MiniLM")["color"], style.WEIGHT_CMAP
-    ('black', 'magma')
-    >>> style.WEIGHT_CMAP
-    'cividis'
-    """
-    given = dict(colours or {})
-    if unknown := sorted(given.keys() - {*COLOURS, *GATES, *LEVELS}):
-        raise ValueError(f"no colour is called {unknown[0]!r}: choose from {', '.join([*COLOURS, *GATES, *LEVELS])}")
-    tables, maps = (COLOURS, GATES, LEVELS), ("SCORE_CMAP", "WEIGHT_CMAP", "POSITION_CMAP")
-    before, before_maps = [dict(table) for table in tables], {name: globals()[name] for name in maps}
-    for name, colour in given.items():
-        for table in (COLOURS, GATES):
-            table.update({name: colour} if name in table else {})
-        if name in LEVELS:
-            LEVELS[name] = colour, LEVELS[name][1]
-    globals().update(dict.fromkeys(maps, cmap) if cmap else {})
-    try:
-        yield
-    finally:
-        for table, own in zip(tables, before, strict=True):
-            table.update(own)
-        globals().update(before_maps)
-
-
 def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
     """Let a figure function draw under the style sheet, or, where ``ax`` is given, under its caller's settings.
 
     Either way matplotlib's settings are afterwards what they were. Tensors that no array can be made of (of half
-    precision, with a gradient or on another device) are given to the function as such that can. It takes ``colours=``
-    and ``cmap=`` as well, which are those of `recoloured`, unless it has parameters of these names itself.
+    precision, with a gradient or on another device) are given to the function as such that can.
     """
-    own = inspect.signature(draw).parameters
 
     @functools.wraps(draw)
     def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
-        other = {name: kwargs.pop(name, None) for name in ("colours", "cmap") if name not in own}
-        with matplotlib.rc_context(), recoloured(**other):  # type: ignore[arg-type]
+        with matplotlib.rc_context():
             args, kwargs = _drawable(args), _drawable(kwargs)
             return draw(*args, **kwargs)
 

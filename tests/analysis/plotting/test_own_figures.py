@@ -19,7 +19,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import analysis.plotting
-from analysis.plotting import attention_maps, equations, heads, heat_maps, ladder, random_draws
+from analysis.plotting import attention_maps, equations, heads, heat_maps, ladder
 
 MAP = np.array([[1.0, 0.0], [0.4, 0.6]])
 CELLS = np.array([[0, -1], [1, 0]])
@@ -53,7 +53,6 @@ CASES = [
     Case(heat_maps.draw_scores, (MAP - 0.5, "a"), {}, 1, {"cmap": "Reds"}),
     Case(ladder.lines, ({"a": LADDER, "b": LADDER}, ["c", "d"]), {}, 2, {"colours": LADDERS}),
     Case(ladder.points, ({"a": LADDER, "b": LADDER}, ["x", "y"]), {"xlabels": ["c", "d"]}, 2, {"colours": LADDERS}),
-    Case(random_draws.draw_beside_random, ({"a": (MAP[0], MAP)},), {}, 1, {"colours": (RED, BLUE)}),
 ]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.draw.__name__)
 
