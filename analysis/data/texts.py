@@ -20,7 +20,6 @@ from analysis.core.files import LARGEST, check_regular
 BUNDLED = Path(__file__).parents[1] / "bundled" / "texts" / "passages.jsonl"
 HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
-COUNT, SHORTEST, LONGEST = 48, 30, 450
 # absent from some distributions of Python, or no documentation
 SKIPPED = {
     "site-packages",
@@ -157,57 +156,20 @@ def corpus(held_out: bool = False) -> str:
     topic is in no other part, so that nothing held out was trained on. The text depends on the Python version: state
     :func:`digest` of it with whatever was made with it.
     """
-    kept_out = _held_out_topics()
-    away = dict.fromkeys(_paragraphs("\n\n".join(kept_out.values())))
+    kept_out = held_out_topics()
+    away = dict.fromkeys(paragraphs("\n\n".join(kept_out.values())))
     if held_out:
         return "\n\n".join(away)
     rest = [text for name, text in topics().items() if name not in kept_out] + docstrings()
-    return "\n\n".join(dict.fromkeys(part for part in _paragraphs("\n\n".join(rest)) if part not in away))
+    return "\n\n".join(dict.fromkeys(part for part in paragraphs("\n\n".join(rest)) if part not in away))
 
 
-def _held_out_topics() -> dict[str, str]:
+def held_out_topics() -> dict[str, str]:
+    """Return the topics that no corpus for training has: every fourth by name."""
     names = list(topics())
     return {name: topics()[name] for name in names[::HOLD_OUT]}
 
 
-def _paragraphs(text: str) -> list[str]:
+def paragraphs(text: str) -> list[str]:
+    """Return what blank lines separate."""
     return [part.rstrip() for part in re.split(r"\n[ \t]*\n", text.strip("\n")) if part.strip()]
-
-
-def make_passages() -> list[str]:
-    """Make the bundled passages again from the held-out topics of this Python; a fixed rule, nothing is drawn.
-
-    Prose only: indentation, headings, code and grammar are dropped, sentences kept whole. Passage ``i`` is to have
-    ``30 * 15 ** frac(i / golden ratio)`` words, and takes them, the longest first, from the topic with most left.
-    """
-    left, seen = {}, set()
-    for name, text in _held_out_topics().items():
-        fresh = [part for part in map(_prose, _paragraphs(text)) if part and part not in seen]
-        seen.update(fresh)
-        left[name] = [sentence for part in fresh for sentence in _sentences(part)]
-    golden = (5**0.5 - 1) / 2
-    target = {i: SHORTEST * (LONGEST / SHORTEST) ** (i * golden % 1) for i in range(COUNT)}
-    made = {}
-    for i in sorted(target, key=lambda i: (-target[i], i)):
-        sentences, taken = max(left.values(), key=_words), []
-        while sentences and _words(taken) < target[i]:
-            taken.append(sentences.pop(0))
-        made[i] = " ".join(taken)
-    return [made[i] for i in range(COUNT)]
-
-
-def _words(sentences: list[str]) -> int:
-    return sum(len(sentence.split()) for sentence in sentences)
-
-
-def _sentences(text: str) -> list[str]:
-    return [part for part in re.split(r"(?<=[.?!:]) (?=[A-Z\"])", text) if part[-1] != ":"]
-
-
-def _prose(paragraph: str) -> str:
-    """Return the paragraph on one line, or nothing where it is code, grammar, a heading or a fragment."""
-    text = re.sub(r"(?<=\w)- ", "-", " ".join(re.sub(r"^\s*(\*|[0-9]+\.)\s+", "", paragraph).split()))
-    code = re.search(r"::=|>>>|\*\*\*|===|---|\| ?\w+ ?\||[{}]|==|\+[-=]|->| = |^(class|def|from|import) ", text)
-    if code or not re.match(r"[A-Z\"].*[.:]$", text) or len(text.split()) < 8:
-        return ""
-    return re.sub(r"\*(\w[^*]*)\*", r"\1", text).replace('"', "")

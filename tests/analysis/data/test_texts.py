@@ -5,6 +5,7 @@ import hashlib
 import pytest
 
 from analysis.data import texts
+from tools.passages import make_passages
 
 README = (texts.BUNDLED.parent / "README.md").read_text(encoding="utf-8")
 
@@ -25,7 +26,7 @@ def test_the_readme_states_the_digest_of_the_bundled_file():
 def test_the_same_topics_give_the_same_passages():
     if texts.digest("\n\n".join(texts.topics().values())) not in README:
         pytest.skip("another Python version: its language reference has other words")
-    assert texts.make_passages() == texts.passages()
+    assert make_passages() == texts.passages()
 
 
 def test_longest_and_count_select():
