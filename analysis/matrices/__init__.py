@@ -1,7 +1,6 @@
 """Products of weights as matrices: singular values, rank, symmetry, how far rows are stretched."""
 
 from analysis.matrices.rank import (
-    centred_rank as centred_rank,
     effective_rank as effective_rank,
     numerical_rank as numerical_rank,
     ranks_through_norm as ranks_through_norm,

@@ -45,11 +45,6 @@ def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) 
         Relative, from 0 to below 1; unless given, ``max(row, column)`` times the machine epsilon of ``x``'s own dtype,
         so that what was computed in float32 is judged by float32.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``x`` is not one matrix of finite floating numbers with a row and a column, or ``cutoff`` is out of range.
-
     Examples
     --------
     >>> numerical_rank(torch.tensor([[1.0, 1.0], [1.0, 1.0]])).rank
@@ -71,6 +66,9 @@ def numerical_rank(x: Float[Tensor, "row column"], cutoff: float | None = None) 
 def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None) -> float:
     """Return the sine of the angle between the all-one row and the row space of ``x``: 0 if it lies in it, at most 1.
 
+    Where it lies in the row space, LayerNorm's centring costs a rank, which "The geometry of BERT", section 3.2, holds
+    that it keeps; else it costs none.
+
     Examples
     --------
     The rows (1, 0) and (0, 1) span everything; the row (1, -1) is orthogonal to (1, 1):
@@ -84,34 +82,6 @@ def distance_of_ones(x: Float[Tensor, "row column"], cutoff: float | None = None
     rest = ones - rows[:rank].mT @ (rows[:rank] @ ones)
     length = rest.norm().item()
     return 0.0 if length < 1e-12 else min(length, 1.0)
-
-
-@checked(finite=True)
-def centred_rank(x: Float[Tensor, "row column"], cutoff: float | None = None, near: float = 1e-7) -> int:
-    r"""Predict the rank after LayerNorm's centring: rank X less 1 if :math:`\mathbf 1` lies in the row space of X.
-
-    .. math::  \mathrm{rank}(XC) = \mathrm{rank}\,X - [\mathbf 1_d \in \mathscr R(X)],
-               \qquad C = I - \mathbf 1\mathbf 1^T/d
-
-    Parameters
-    ----------
-    x
-        The matrix that LayerNorm reads.
-    cutoff
-        As in ``numerical_rank``.
-    near
-        The all-one row counts as lying in the row space where the sine of the angle is below this.
-
-    Notes
-    -----
-    "The geometry of BERT", section 3.2, holds that LayerNorm keeps the rank.
-
-    Examples
-    --------
-    >>> centred_rank(torch.eye(2)), centred_rank(torch.tensor([[1.0, -1.0]]))
-    (1, 1)
-    """
-    return numerical_rank(x, cutoff).rank - int(distance_of_ones(x, cutoff) < near)
 
 
 class NormRanks(NamedTuple):

@@ -73,13 +73,7 @@ def symmetric_signature(W_Q: Factor, W_K: Factor) -> SymmetricSignature:
 
 
 def without(weights: AttentionLayer, *biases: str) -> AttentionLayer:
-    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ``"b_V"``, ``"b_O"``) set to zero.
-
-    Raises
-    ------
-    ValueError
-        If a name is none of these four.
-    """
+    """Return the layer with the named biases (``"b_Q"``, ``"b_K"``, ``"b_V"``, ``"b_O"``) set to zero."""
     if unknown := [name for name in biases if name not in BIASES]:
         raise ValueError(f"biases must be among {', '.join(BIASES)}, got {', '.join(map(str, unknown))}")
     return replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in biases})

@@ -282,7 +282,6 @@ CALLS = {
     "mathematics.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
     "matrices.rank.numerical_rank": {"x": X},
     "matrices.rank.distance_of_ones": {"x": X[:3]},
-    "matrices.rank.centred_rank": {"x": X[:3]},
     "matrices.rank.ranks_through_norm": {"x": X, "norm": NORM},
     "representations.rank_collapse.residual": {"x": X},
     "representations.rank_collapse.trace_residual": {"x": X, "layers": STACK, "switches": encoder.ALL_ON},
