@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from scipy.stats import t as student
 
 from analysis.maps.gates import GATES, PATTERNS
-from analysis.reporting.controls import ladder_of
+from analysis.models.controls import LEVELS as CONTROLS
 from analysis.reporting.measurement import Measurement
 from analysis.reporting.observations import OF_HEADS, OF_REPEATS, OF_STATES, Observations
 
@@ -163,12 +163,8 @@ def spreads_away(
 ) -> Float[np.ndarray, " place"]:
     """Return how far a model is from the nearest control level of its controls, in spreads (`Comparison.spreads`).
 
-    Where the model is one more draw, this is Student's t of as many degrees of freedom as seeds less one.
-
-    Parameters
-    ----------
-    floor
-        The least that a spread is taken for.
+    Where the model is one more draw, this is Student's t of as many degrees of freedom as seeds less one. No spread is
+    taken for less than ``floor``.
 
     Examples
     --------
@@ -185,6 +181,11 @@ def spreads_away(
     sides = np.sign(distances)
     agree = (sides == sides[0]).all(0)
     return np.where(agree, sides[0] * np.abs(distances).min(0).clip(max=FARTHEST), 0.0)
+
+
+def ladder_of(controls: Mapping[str, Sequence[Observations]], read) -> dict[str, np.ndarray]:
+    """Return one number of every control, ``(seed, layer)`` by control level, in the order of the ladder."""
+    return {level: np.stack([read(seen) for seen in controls[level]]) for level in CONTROLS if level in controls}
 
 
 def measure_heads(observed: Observations) -> dict[str, Float[np.ndarray, "layer head"]]:

@@ -24,9 +24,9 @@ def _count(panel: Axes, *axes: str) -> None:
         getattr(panel, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
 
 
-def _cells(panel: Axes, values: Float[np.ndarray, "row column"], *, aspect: str = "auto", vmax: float | None = None):
-    """Draw numbers from 0 on as one small image: each rasterised panel would take memory as large as the figure."""
-    return panel.imshow(values, aspect=aspect, interpolation="nearest", vmin=0, vmax=vmax, cmap=style.WEIGHT_CMAP)
+def _cells(panel: Axes, values: Float[np.ndarray, "row column"], **options):
+    """Draw numbers as one small image: each rasterised panel would take memory as large as the figure."""
+    return panel.imshow(values, **{"aspect": "auto", "interpolation": "nearest", "cmap": style.WEIGHT_CMAP} | options)
 
 
 def over_layers(curves: Mapping[str, Float[np.ndarray, " layer"]], ylabel: str) -> Figure:
@@ -46,8 +46,8 @@ def heat_map(
     """Draw a table of numbers as colours, around 0 or from the least to the largest."""
     figure, panel = style.new(size="wide" if len(values) < 25 else "tall")
     limit = float(np.quantile(np.abs(values), 0.995))  # one outlier would leave all else pale
-    scale = {"norm": style.centred(values, limit), "cmap": style.SCORE_CMAP} if centred else {"cmap": style.WEIGHT_CMAP}
-    image = panel.imshow(values, aspect="auto", interpolation="nearest", **scale)
+    scale = {"norm": style.centred(values, limit), "cmap": style.SCORE_CMAP} if centred else {}
+    image = _cells(panel, values, **scale)
     panel.set(xlabel=xlabel, ylabel=ylabel)
     _count(panel, "x", "y")
     figure.colorbar(image, ax=panel, label=label)
@@ -58,13 +58,7 @@ def kernels(of: Mapping[str, Float[np.ndarray, "head distance"]]) -> Figure:
     """Draw what each head prefers by distance, a panel for each set of kernels, with a scale of its own."""
     figure, axes = style.new(1, len(of), size="wide", squeeze=False)
     for panel, (title, values) in zip(axes.flat, of.items(), strict=True):
-        image = panel.imshow(
-            values,
-            aspect="auto",
-            interpolation="nearest",
-            cmap=style.SCORE_CMAP,
-            norm=style.centred(values, float(np.abs(values).max())),
-        )
+        image = _cells(panel, values, cmap=style.SCORE_CMAP, norm=style.centred(values, float(np.abs(values).max())))
         panel.set(title=title, xlabel="distance to the key", ylabel="head")
         _count(panel, "x", "y")
         figure.colorbar(image, ax=panel, label="nats")
@@ -97,14 +91,8 @@ def largest_gates(scores: Float[np.ndarray, "layer head gate"], names: Sequence[
     """Draw the name of the gate that carries most of each head's attention, as a colour."""
     figure, panel = style.new()
     largest = scores.argmax(-1)
-    panel.imshow(
-        largest,
-        cmap=ListedColormap([style.GATES[name] for name in names]),
-        vmin=-0.5,
-        vmax=len(names) - 0.5,
-        aspect="auto",
-        interpolation="nearest",
-    )
+    colours = ListedColormap([style.GATES[name] for name in names])
+    _cells(panel, largest, cmap=colours, vmin=-0.5, vmax=len(names) - 0.5)
     panel.set(xlabel="head", ylabel="layer")
     _count(panel, "x", "y")
     present = [name for i, name in enumerate(names) if (largest == i).any()]
@@ -135,7 +123,7 @@ def by_head(of: Mapping[str, Float[np.ndarray, "layer head"]]) -> Figure:
     for panel in axes.flat[len(of) :]:
         panel.axis("off")
     for panel, (title, values) in zip(axes.flat, of.items()):
-        image = _cells(panel, values, vmax=1.0)
+        image = _cells(panel, values, vmin=0, vmax=1)
         if panel.get_subplotspec().is_last_col():
             figure.colorbar(image, ax=panel)
         panel.set(title=title, xlabel="head", ylabel="layer")
@@ -155,7 +143,7 @@ def small_maps(
         panel.axis("off")
     for panel, attention, title in zip(axes.flat, maps, titles):
         labels = [] if tokens is None else [token.replace("$", r"\$") for token in tokens[:shown]]
-        _cells(panel, attention[:shown, :shown], aspect="equal")
+        _cells(panel, attention[:shown, :shown], aspect="equal", vmin=0)
         panel.set_xticks(range(len(labels)), labels, rotation=90)
         panel.set_yticks(range(len(labels)), labels)
         panel.tick_params(labelsize=5.5, length=0)

@@ -246,21 +246,9 @@ def observe_heads(
 ) -> Observations:
     """Add up what the heads of a model do on the texts of this process.
 
-    Parameters
-    ----------
-    read
-        The model; its module runs.
-    ids
-        All texts, also those of other processes. Batches are formed before they are shared, so that each is the same
-        whatever the number of processes.
-    choice
-        What is measured.
-    share
-        ``(rank, processes)``: this process takes every ``processes``-th batch, from ``rank`` on.
-    state
-        Where the sums are kept every few seconds, and what an interrupted census goes on from.
-    show
-        Show progress.
+    ``share`` is ``(rank, processes)``: of the batches of all texts, which are the same whatever the number of
+    processes, this process takes every ``processes``-th, from ``rank`` on. In ``state`` the sums are kept every few
+    seconds, and an interrupted census goes on from there.
     """
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")

@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,8 @@ from torch import Tensor
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.controls import LEVELS
+from analysis.models.controls import LARGE, LEVELS, PERMUTED, RANDOM, fresh_model, permute_into, scale_in_place
 from analysis.models.reading import AnyModel, Model, load
-from analysis.reporting.controls import observe_controls
 from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
 from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
 from analysis.reporting.parameters import LayerParameters, measure_layer, position_curves
@@ -159,12 +158,7 @@ def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
 def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:
     """Return what splits the scores of a model into four parts, counted from a query and a key of each head.
 
-    Parameters
-    ----------
-    vectors
-        Of each layer a query and a key, ``(head, channel)`` each, before rotation: the biases, or the means.
-    positions
-        How each layer turns its queries and keys.
+    These, the biases or the means, are ``(head, channel)``, before ``positions`` turn them.
     """
     read = [(query[:, None], key[:, None], of) for (query, key), of in zip(vectors, positions, strict=True)]
 
@@ -217,17 +211,10 @@ def observe(
     first: int | None = None,
     show: bool = False,
 ) -> None:
-    """Run the model and its controls on texts, and fill in what was seen.
+    """Run the model and its controls on texts, ids ``(1, position)`` each, and fill in what was seen.
 
-    Parameters
-    ----------
-    texts
-        Ids, ``(1, position)`` each. Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those on
-        which the model is compared with its controls.
-    seeds
-        Number of seeds per control level.
-    longest, first
-        Tokens of random text, at most, and the one that it begins with, if any.
+    Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those that the controls read as well. Random
+    text has at most ``longest`` tokens and begins with ``first``, if there is such a token.
     """
     read = load(model)
     measured.not_split = reasons_not_to_split(read)
@@ -255,13 +242,28 @@ def observe(
         if all(part is not None for part in parts.values()):
             bar.update(len(parts))
         else:
-            for level, _, observed in observe_controls(model, see, [seed]):
+            for level, observed in observe_controls(model, see, seed):
                 parts[level] = observed
                 state.save(f"{level} {seed}", observed)
                 bar.update()
         for level, observed in parts.items():
             measured.controls.setdefault(level, []).append(observed)
     bar.close()
+
+
+def observe_controls(
+    model: torch.nn.Module, see: Callable[[torch.nn.Module], Observations], seed: int
+) -> Iterator[tuple[str, Observations]]:
+    """Yield each control level of a seed with what ``see``, which keeps no network, measures of it.
+
+    All three are made in one network, so that beside the model no more than one is alive.
+    """
+    network = fresh_model(model, seed)
+    yield RANDOM, see(network)
+    scale_in_place(network, model)
+    yield LARGE, see(network)
+    permute_into(network, model, seed)
+    yield PERMUTED, see(network)
 
 
 def mean_kernels(

@@ -2,7 +2,7 @@
 
 Whatever model is read (`analysis.surveys.layer_runs.visit_layers`). What belongs here: the numbers of one network
 on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`), what it is compared with
-(:mod:`analysis.reporting.controls`).
+(:mod:`analysis.reporting.comparison`).
 """
 
 import math
@@ -211,25 +211,9 @@ def add_text(
     biases: SplitBiases | None = None,
     means: SplitBiases | None = None,
 ) -> None:
-    """Run a model on one text and add what it shows.
+    """Run a model on one text, ``(1, position)`` ids, at least ``gates.SHORTEST``, and add what it shows.
 
-    Parameters
-    ----------
-    sums
-        Number of layers and of heads.
-    model
-        A model as `load` takes it.
-    ids
-        ``(1, position)``, at least ``gates.SHORTEST`` tokens.
-    biases
-        What splits the scores into four parts, counted from 0; without it they are not split.
-    means
-        The same, counted from the mean query and key.
-
-    Raises
-    ------
-    ValueError
-        If the text is too short.
+    ``biases`` splits its scores into four parts counted from 0, and ``means`` counted from the mean query and key.
     """
     if ids.shape[-1] < gates.SHORTEST:
         raise ValueError(f"a text must have at least {gates.SHORTEST} tokens, got {ids.shape[-1]}")
@@ -242,21 +226,10 @@ def add_text(
 def add_batch(
     sums: Observations, model: AnyModel, texts: Sequence[Tensor], padding: int = 0, choice: Choice = ALL
 ) -> None:
-    """Run a model on several texts at once and add what their maps show; of the rows nothing is added.
+    """Run a model on several texts at once, ids as `add_text` takes them, and add what their maps show; no rows.
 
     Shorter texts are padded on the right, which nothing in them can see: in an encoder the mask hides it, in a causal
     model it comes later.
-
-    Parameters
-    ----------
-    sums, model
-        As `add_text`.
-    texts
-        Ids, ``(1, position)`` each, of at least ``gates.SHORTEST`` tokens.
-    padding
-        The token that stands for no token.
-    choice
-        What is measured.
     """
     lengths = torch.tensor([ids.shape[-1] for ids in texts])
     longest = int(lengths.max())
@@ -271,14 +244,7 @@ def add_batch(
 def draw_repeats(first: int | None, vocabulary: int, longest: int, count: int = REPEATS) -> Int[Tensor, "n id"]:
     """Draw random tokens, each sequence of which stands twice, behind the token that every text begins with, if any.
 
-    Parameters
-    ----------
-    first
-        What a tokenizer puts before every text (`Tokenised`).
-    vocabulary
-        Ids are drawn below it.
-    longest
-        Positions of the whole, at most.
+    Ids are below ``vocabulary``; the whole has at most ``longest`` positions.
 
     Examples
     --------
@@ -304,14 +270,7 @@ def read_repeats(
     made: Elhage et al. 2021, "A mathematical framework for transformer circuits"). Random tokens say nothing, so that
     a head which attends to the position before does so for the sake of the position.
 
-    Parameters
-    ----------
-    ids
-        As :func:`draw_repeats` makes them.
-    shape
-        Layers and heads.
-    only
-        The layers to read; default: all.
+    ``ids`` are as `draw_repeats` makes them, ``shape`` is that of layers and heads, ``only`` are the layers to read.
     """
     scores, period = np.zeros((*shape, len(OF_REPEATS))), (ids.shape[-1]) // 2
 

@@ -27,15 +27,7 @@ Means = Sequence[tuple[Float[Tensor, "head channel"], Float[Tensor, "head channe
 
 
 def mean_queries_and_keys(model: AnyModel, texts: Sequence[Tensor]) -> Means:
-    """Run a model on texts and average the queries and the keys of every head over all positions.
-
-    Parameters
-    ----------
-    model
-        A model as `load` takes it.
-    texts
-        Ids, ``(1, position)`` each; or sounds, ``(1, band, frame)`` each.
-    """
+    """Average each head's queries and keys over texts, ids ``(1, position)``, or over sounds ``(1, band, frame)``."""
     read = load(model)
     sums: list[Any] = [0.0] * len(read.layers)
     count = 0  # positions, of which a sound has fewer than frames

@@ -49,17 +49,10 @@ class Section:
 def render(
     title: str, lead: str, sections: Sequence[Section], book: str | None, files: Mapping[str, str] | None = None
 ) -> str:
-    """Return the page.
+    """Return the page: it begins with what it found, so the lead stands below the first section.
 
-    Parameters
-    ----------
-    title, lead
-        The heading, and the paragraph below the first section, as text: a page begins with what it found.
-    book
-        Where the book's pages lie, an address or a relative path; chapters are linked there. Without it they are named
-        only, so that the page can be sent as it is.
-    files
-        Texts by file name, which the page carries and hands out.
+    Chapters are linked where ``book`` says that the book's pages lie; without it they are named only, so that the page
+    can be sent as it is. ``files`` are texts by file name, which the page carries and hands out.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 A layer is read, measured and let go, so that a model of any size is read in the memory of one layer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,11 +116,6 @@ def _preference(layer: AttentionLayer, effective: Sequence[Tensor], distances: i
     else:
         return None
     return (line - line.mean(-1, keepdim=True)).cpu().numpy()
-
-
-def measure_layers(layers: Iterable[AttentionLayer], distances: int = DISTANCES) -> list[LayerParameters]:
-    """Measure every layer, one after another."""
-    return [measure_layer(layer, distances) for layer in layers]
 
 
 def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]) -> Float[np.ndarray, "head position"]:

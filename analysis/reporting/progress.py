@@ -31,19 +31,8 @@ class _Lines(tqdm):
 
 
 def count_steps(total: int, what: str, unit: str, *, start: int = 0, show: bool = True) -> tqdm:
-    """Return a counter of steps, whose ``update`` shows that one more is done.
+    """Return a counter of ``total`` steps, of which ``start`` are done; its ``update`` shows that one more is.
 
-    Parameters
-    ----------
-    total, start
-        How many steps there are, and how many are done.
-    what, unit
-        What is done, and what one step is called.
-    show
-        Whether to show anything.
-
-    Examples
-    --------
     >>> counter = count_steps(2, "texts", "text", show=False)
     >>> counter.update()
     >>> counter.close()

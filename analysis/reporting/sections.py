@@ -13,10 +13,10 @@ from analysis.reporting.comparison import (
     OF_ONE_KIND,
     Comparisons,
     compare,
+    ladder_of,
     measure_heads,
     say_layers,
 )
-from analysis.reporting.controls import ladder_of
 from analysis.reporting.measurement import Measurement
 from analysis.reporting.origin_sections import make_parts, make_positions
 from analysis.reporting.page import Section

@@ -26,18 +26,10 @@ def identity(model: dict, texts: list[list], settings: dict) -> str:
 
 
 class State:
-    """Observations of the trained model and of each control, a file each, which end with the report.
-
-    Parameters
-    ----------
-    folder
-        Where the files lie.
-    name
-        The report's `identity`; files of another are not read.
-    """
+    """Observations of the trained model and of each control, a file each, which end with the report."""
 
     def __init__(self, folder: Path, name: str):
-        """Remember where the files lie and what they must be of."""
+        """Take the folder of the files, and the report's `identity`: files of another are not read."""
         self.folder, self.name = folder, name
 
     def _file(self, part: str) -> Path:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from analysis.models import checkpoints, memory, pretrained
-from analysis.models.controls import fresh_model, permute_entries, scale_matrices
-from analysis.reporting import controls
+from analysis.models.controls import LEVELS, fresh_model, permute_entries, scale_matrices
+from analysis.reporting.measurement import observe_controls
 from tests.analysis.reporting.random_models import make_random, save
 
 SIZES = {"20 M": (512, 6), "60 M": (768, 8), "150 M": (1024, 12)}
@@ -44,9 +44,8 @@ def test_no_more_than_two_networks_are_alive():
 
     see(model)
     (one,) = alive
-    assert [(level, seed) for level, seed, _ in controls.observe_controls(model, see, range(2))] == [
-        (level, seed) for seed in range(2) for level in controls.LEVELS
-    ]
+    for seed in range(2):
+        assert [level for level, _ in observe_controls(model, see, seed)] == list(LEVELS)
     assert len(alive) == 7
     assert max(alive[1:]) <= 2 * one
 
@@ -57,7 +56,7 @@ def test_controls_made_in_place_are_those_of_the_ladder():
     def see(network):
         seen[len(seen)] = [parameter.clone() for parameter in network.parameters()]
 
-    list(controls.observe_controls(model, see, [3]))
+    list(observe_controls(model, see, 3))
     random = fresh_model(model, 3)
     for place, due in enumerate((random, scale_matrices(random, model), permute_entries(model, 3))):
         for mine, right in zip(seen[place], due.parameters(), strict=True):

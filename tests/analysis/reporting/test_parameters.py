@@ -6,7 +6,7 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm
 from analysis.core.positions import Alibi, Rotary, StreamPositions
-from analysis.reporting.parameters import measure_layer, measure_layers, position_curves
+from analysis.reporting.parameters import measure_layer, position_curves
 from analysis.transformer.rotary import rotate
 from tests.analysis.tiny import draw
 
@@ -73,4 +73,3 @@ def test_a_layer_of_three_heads_and_one_key_written_out(positions):
     normed = (table - table.mean(-1, keepdim=True)) / (table.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * gain
     due = torch.stack([0.7 * normed @ layer.W_K[0] @ b for b in carried[0]])
     np.testing.assert_allclose(curves, due - due.mean(-1, keepdim=True))
-    assert len(measure_layers([layer, layer], 3)) == 2
