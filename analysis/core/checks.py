@@ -93,13 +93,6 @@ def check_detached(name: str, value: object) -> None:
 def check_fit(name: str, tensor: Any, shape: Sequence[int], what: str, like: Tensor) -> None:
     """Raise for a tensor of another shape, or of another dtype or device than ``like``; the message names it ``what``.
 
-    Raises
-    ------
-    TypeError
-        If it is not a tensor.
-    ValueError
-        If it does not fit.
-
     Examples
     --------
     >>> check_fit("bias", torch.zeros(2), (3,), "the layer", torch.zeros(1))
@@ -118,13 +111,6 @@ def check_floating(name: str, tensor: Any, *axes: str, exact: bool = False) -> N
     """Raise for what is not a float32 or float64 tensor with (at least) the given last axes, none of them empty.
 
     For formulas, which pass nan on; what would hide it calls `check_real`. ``exact``: these axes and no others.
-
-    Raises
-    ------
-    TypeError
-        If it is not a tensor.
-    ValueError
-        If the dtype is another one, or an axis is missing or empty.
 
     Examples
     --------
@@ -158,13 +144,6 @@ def _written(axes: Sequence[str], exact: bool) -> str:
 
 def check_tokens(name: str, tokens: Any, *axes: str, exact: bool = False) -> None:
     """Raise for what is not a tensor of whole numbers with (at least) the given axes (``position``), no axis empty.
-
-    Raises
-    ------
-    TypeError
-        If it is not a tensor.
-    ValueError
-        If its numbers are not whole, or there is none.
 
     Examples
     --------
@@ -206,13 +185,6 @@ def check_mask(name: str, mask: object, *axes: str, exact: bool = False) -> None
 
 def check_real(name: str, tensor: Any, *axes: str) -> None:
     """Raise for what is not a finite float32 or float64 tensor with (at least) the given last axes, none of them empty.
-
-    Raises
-    ------
-    TypeError
-        If it is not a tensor.
-    ValueError
-        If the dtype is another one, an axis is missing or empty, or an entry is nan or infinite.
 
     Examples
     --------

@@ -215,11 +215,6 @@ def refuse_changed(folder: Path, files: Mapping[str, str]) -> None:
     ----------
     files
         What would be replaced, by its name in the folder, with what it is now (`digest_of`).
-
-    Raises
-    ------
-    Refused
-        Naming the first of them.
     """
     listed = read_written(folder)
     for name, digest in files.items():

@@ -24,17 +24,8 @@ def can_import(place: str) -> bool:
 
 
 def name_missing_library(error: ModuleNotFoundError, extra: str) -> str:
-    """Name the library that is not installed, and the extra of the package that brings it.
+    """Name the library that an import lacks, and the extra that brings it: ``extra`` where no requirement names it.
 
-    Parameters
-    ----------
-    error
-        What an import raised.
-    extra
-        The extra to name where the package's own requirements do not name the library.
-
-    Examples
-    --------
     >>> name_missing_library(ModuleNotFoundError("No module named 'tokenizers'",
     ...                                          name="tokenizers"), "models")
     'tokenizers is not installed: pip install "attention-taken-apart[models]"'

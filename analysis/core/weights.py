@@ -16,13 +16,7 @@ from analysis.core.shapes import say_shapes
 
 @dataclass(frozen=True)
 class MlpWeights(Frozen):
-    """One MLP: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or an entry is not finite; the message names the field.
-    """
+    """One MLP: ``act(x W_in + b_in) W_out + b_out`` with ``W_in (model hidden)``, ``W_out (hidden model)``."""
 
     noun = "the MLP"
 

@@ -94,12 +94,6 @@ def interaction(
     :math:`f = \sum_i g_i(x^{(i)})`, as (5.14) of "The geometry of BERT" says of the MLP, each :math:`g_k` occurs twice
     with each sign.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a and b are not finite matrices of one shape, ``blocks`` does not divide their width, or the pair does not
-        name two different blocks.
-
     Examples
     --------
     >>> interaction(lambda x: x.square(), torch.ones(1, 2), torch.zeros(1, 2), 2,
@@ -217,11 +211,6 @@ def vanishing(
     tolerance
         How far a term may vary along a row and still count as constant, as a share of its own largest entry. Default:
         room for rounding, 1e-9 in float64 and 1e-4 in float32.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``terms`` is not a finite float32 or float64 tensor of four axes, or the tolerance is finer than it.
 
     Examples
     --------

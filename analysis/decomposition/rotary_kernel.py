@@ -72,11 +72,6 @@ def distance_kernel(b_Q: Float[Tensor, "head channel"], b_K: Float[Tensor, "head
     Give it effective biases, such as ``b + beta W`` with the bias of a LayerNorm or ``b + o W`` with the mean input,
     for what these add.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the biases are not two finite matrices ``(head, channel)`` of one shape, as wide as the rotation's heads.
-
     Examples
     --------
     >>> one, turn = torch.tensor([[2.0, 0.0]]), Rotary(torch.tensor([0.5]), 2)

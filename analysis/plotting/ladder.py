@@ -94,11 +94,6 @@ def lines(
 
     They are drawn into the panels ``ax``, if these are given; ``colours`` are those of the trained network and of
     the control levels.
-
-    Raises
-    ------
-    ValueError
-        If there is not one label of an axis a panel.
     """
     columns = -(-len(panels) // rows)
     figure, axes = style.panels(ax, rows, columns, size=size)

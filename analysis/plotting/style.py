@@ -184,11 +184,6 @@ def panels(
     kwargs
         Passed to `new`.
 
-    Raises
-    ------
-    ValueError
-        If as many panels are not given as are drawn.
-
     Examples
     --------
     >>> figure = Figure()

@@ -132,8 +132,6 @@ def bounded(interval: Interval, trials: int, *, share: bool = True, level: float
     [0.5, 0.157, 0.843]
     >>> bounded(Interval(0.5, -0.3, 1.3), 8, share=False)
     Interval(value=0.5, low=0.0, high=1.3)
-    >>> bounded(Interval(0.5, -0.3, 1.3), 2)
-    Interval(value=0.5, low=nan, high=nan)
     """
     if trials < FEWEST:
         return Interval(interval.value, float("nan"), float("nan"))

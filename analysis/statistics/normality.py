@@ -199,12 +199,7 @@ def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]
 
 @checked(finite=True)
 def standardise(rows: Float[Tensor, "*rows coordinate"]) -> Float[Tensor, "*rows coordinate"]:
-    """Give each row mean 0 and mean square 1, however large or small its coordinates.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``rows`` is not a float32 or float64 tensor, has an entry that is not finite, or a row without spread.
+    """Give each row mean 0 and mean square 1, however large or small its coordinates; raise for one without spread.
 
     Examples
     --------

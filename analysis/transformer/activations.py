@@ -44,11 +44,6 @@ class LayerActivations:
 
         Nothing is computed anew. If the other positions were not attended to (``keep`` of
         `analysis.transformer.encoder.run_layer`), these are the activations of the text without padding.
-
-        Raises
-        ------
-        ValueError
-            If ``keep`` is not one boolean per position, or marks none.
         """
         check_keep(keep, self.x)
         rows = {field.name: getattr(self, field.name)[..., keep, :] for field in fields(self)}
@@ -57,11 +52,6 @@ class LayerActivations:
 
 def check_keep(keep: Tensor, rows: Tensor) -> None:
     """Raise for a mask that is not one boolean per position, or that keeps none.
-
-    Raises
-    ------
-    ValueError
-        If it is of another dtype (a mask of 0 and 1 has to be made ``bool``), of another length, or all ``False``.
 
     Examples
     --------

@@ -56,11 +56,6 @@ def stack(blocks: Float[Tensor, "*batch block row column"]) -> Float[Tensor, "*b
 def split(rows: Float[Tensor, "*batch row concatenated"], blocks: int) -> Float[Tensor, "*batch block row column"]:
     """Undo `concatenate`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``rows`` is not a finite float32 or float64 matrix, or ``blocks`` does not divide its width.
-
     Examples
     --------
     >>> import torch

@@ -164,13 +164,7 @@ def build(
 
 @checked
 def embed(tokens: Int[Tensor, " position"], head: InductionHead) -> Float[Tensor, "position model"]:
-    """Return one row per position: one-hot token, then one-hot position.
-
-    Raises
-    ------
-    ValueError
-        If they are not one row of whole numbers, none, more than ``head.length``, or one outside ``0..vocab-1``.
-    """
+    """Return one row per position: one-hot token, then one-hot position."""
     if len(tokens) > head.length:
         raise ValueError(f"tokens must number 1 to {head.length} (the length built for), got {len(tokens)}")
     check_vocabulary("tokens", tokens, head.vocab)

@@ -36,11 +36,6 @@ def mean_of_successors(tokens: Int[Tensor, "*batch position"], vocab: int) -> Fl
     Where the token is new, the mean of all tokens up to it. This is what the head predicts in the limit of a large
     ``beta``, if the first token does not come again.
 
-    Raises
-    ------
-    ValueError
-        If a token is not in the vocabulary.
-
     Examples
     --------
     In ``2 0 1 0`` the second 0 came before, and 1 followed it; 1 is new, and the tokens up to it are 2, 0 and 1:
@@ -117,11 +112,6 @@ def copying(
     ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
     negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
     copying. Chance is ``1 / vocab``, the mean over all tokens that the keys could have been. After Olsson et al. 2022.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, or a token is not in the vocabulary of the logits.
     """
     if tokens.shape[:-1] not in ((), logits.shape[:-3]):
         raise ValueError(

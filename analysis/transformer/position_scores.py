@@ -115,11 +115,6 @@ def disentangled_scores(
     References
     ----------
     He et al., DeBERTa (2021), equation 4.
-
-    Raises
-    ------
-    ValueError
-        If the tables of positions have another width, dtype or device than the queries.
     """
     for name, table in (("positions.keys", positions.keys), ("positions.queries", positions.queries)):
         if table is not None:

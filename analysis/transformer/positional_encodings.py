@@ -46,12 +46,7 @@ def toeplitz_defect(gram: Float[Tensor, "position position"]) -> float:
     r"""Return relative Frobenius distance to the nearest Toeplitz matrix: :math:`\|G - T\|_F / \|G\|_F`.
 
     ``T`` has the mean of each diagonal of ``G`` along that diagonal, so 0 means that an entry depends on
-    ``row - column`` alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``gram`` is not a finite square matrix, or is zero.
+    ``row - column`` alone. Raises for a matrix of zeros.
 
     Examples
     --------
