@@ -60,7 +60,8 @@ def check(folders: list[Path], out: Path | None = None) -> int:
         for claim in one.claims:
             verdict = one.verdicts.get(claim.id)
             outcome, said = (verdict.outcome, verdict.evidence) if verdict else ("open", one.problems[claim.id])
-            print(f"  {claim.id:6} {outcome:20} {said}")
+            forged = f" (never forged: {', '.join(one.unforged[claim.id])})" if claim.id in one.unforged else ""
+            print(f"  {claim.id:6} {outcome:20} {said}{forged}")
         print(*(f"  {said}" for name, said in one.problems.items() if "." in name), f"  {one.counted}", sep="\n")
         if out:
             pages.write(one, out if len(found) == 1 else out / one.folder.name)

@@ -15,11 +15,11 @@ import linecache
 import reprlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from claims_kit import ledger
-from claims_kit.ledger import MIME, NAME, TURNED, Claim, Verdict
+from claims_kit.ledger import MIME, NAME, TURNED, BadLedger, Claim, Verdict
 
 collected: list[dict] | None = None  # where a run of :mod:`claims_kit.runs` takes verdicts, and none is shown
 
@@ -29,42 +29,39 @@ def judge(
 ) -> None:
     """Give the verdict on a claim; a notebook shows it, a script prints it.
 
-    Parameters
-    ----------
-    claim, outcome
-        The claim's id in ``claims.yml``, and one of :data:`claims_kit.MEANINGS`.
-    evidence, more
-        A sentence, and what else was computed.
-    when
-        The condition, a function of variables of the notebook or script.
-    turned_by
-        For each variable that decides, a value that alone makes the condition false.
-
-    Raises
-    ------
-    BadLedger
-        If there is no such claim or outcome.
-    AssertionError
-        If the condition does not hold, or a counterfeit does not turn it.
+    ``outcome`` is one of :data:`claims_kit.MEANINGS`; ``evidence`` is a sentence, ``more`` what else was computed.
+    ``when`` is the condition, a function of variables of the notebook or script, and ``turned_by`` has for each that
+    decides a value that alone makes it false. Refused is a claim or an outcome that does not exist, a condition that
+    does not hold, and a counterfeit that does not turn it.
     """
-    place = Path(when.__code__.co_filename)
-    file = next((f for f in (place.with_name(NAME), Path(NAME)) if f.is_file()), Path(NAME))
-    known = ledger.find(ledger.load(file)[1], claim, outcome)
-    where = f"{place.name}:{when.__code__.co_firstlineno}"
-    verdict = Verdict(claim, outcome, evidence, more, source(when, turned_by), where)
-    row = asdict(verdict)
     try:
-        tried(f"{claim}: {outcome!r}", when, turned_by)
+        known, verdict = judged(Verdict(claim, outcome, evidence, more), when, turned_by)
     except Exception as error:  # of this verdict alone: the file goes on to the next one
         if collected is None:
             raise
-        row["error"] = str(error) if isinstance(error, AssertionError) else f"{claim}: {type(error).__name__}: {error}"
+        ours = isinstance(error, AssertionError | BadLedger)  # and names the claim
+        collected.append({"id": claim, "error": str(error) if ours else f"{claim}: {type(error).__name__}: {error}"})
+        return
     if collected is not None:
-        collected.append(row)
+        unforged = [name for name in measured(when) if name not in turned_by]
+        collected.append({**asdict(verdict), "unforged": unforged})
     elif (ipython := sys.modules.get("IPython")) and ipython.get_ipython():
         ipython.display.display(bundle(verdict, explain(known, verdict)), raw=True)
     else:
         print(f"{claim} {outcome}: {evidence}")
+
+
+def judged(given: Verdict, when: Callable, turned_by: Mapping[str, object]) -> tuple[Claim, Verdict]:
+    """Return a claim of the ledger beside the condition's file, or of this folder, and the verdict with its condition.
+
+    The condition holds, and each counterfeit turns it.
+    """
+    tried(f"{given.id}: {given.outcome!r}", when, turned_by)
+    place = Path(when.__code__.co_filename)
+    file = next((f for f in (place.with_name(NAME), Path(NAME)) if f.is_file()), Path(NAME))
+    where = f"{place.name}:{when.__code__.co_firstlineno}"
+    known = ledger.find(ledger.load(file)[1], given.id, given.outcome)
+    return known, replace(given, condition=source(when, turned_by), where=where)
 
 
 def tried(what: str, when: Callable, turned_by: Mapping[str, object], *, ours: bool = True) -> bool | None:
@@ -87,6 +84,8 @@ def tried(what: str, when: Callable, turned_by: Mapping[str, object], *, ours: b
 
 def measured(when: Callable) -> dict[str, object]:
     """Return the variables that are the parameters of a condition, by name."""
+    if not inspect.isfunction(when):
+        raise TypeError(f"`when` must be a function of variables, as `lambda gap: gap < 1` is; it is {when!r}")
     names = inspect.signature(when).parameters
     if missing := [name for name in names if name not in when.__globals__]:
         raise NameError(f"no variable of the page is called {', '.join(missing)}")
@@ -112,8 +111,6 @@ def source(when: Callable, turned_by: Mapping[str, object] | None = None) -> str
 def said(values: Mapping[str, object]) -> str:
     """Write the values of variables in a line, numbers with three digits.
 
-    Examples
-    --------
     >>> said({"gap": 0.12345, "shares": [0.5, 0.25], "seeds": 3})
     'gap = 0.123, shares = [0.5 0.25], seeds = 3'
     """
@@ -123,8 +120,6 @@ def said(values: Mapping[str, object]) -> str:
 def short(value: object) -> str:
     """Write a value as short as its size can be seen: a number, or the first eight of some.
 
-    Examples
-    --------
     >>> short((1.23456, "a")), short(list(range(20)))
     ("[1.23 'a']", '[0 1 2 3 4 5 6 7 ...]')
     """

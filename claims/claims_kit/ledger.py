@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, dataclass, fields
 from importlib import resources
 from pathlib import Path
 
@@ -78,38 +78,38 @@ class Verdict:
 
     @property
     def counterfeits(self) -> list[str]:
-        """Return the forged measurements that the condition refused.
-
-        Examples
-        --------
-        >>> Verdict("C-1", "reproduced", "It is small.", condition="gap < 1\\n# turned by gap = 2").counterfeits
-        ['gap = 2']
-        """
+        """Return the forged measurements that the condition refused."""
         return [line.removeprefix(TURNED) for line in self.condition.splitlines() if line.startswith(TURNED)]
 
 
 def load(path: Path, make: type[Claim] = Claim) -> tuple[dict, tuple[Claim, ...]]:
-    """Read what a file says of the paper, and its claims in order.
+    """Read what a file says of the paper, and its claims in order; refuse one that is not whole.
 
     The file is a list of claims, or has such a list under ``claims`` and the rest under ``paper``.
-
-    Raises
-    ------
-    BadLedger
-        If the file cannot be read, an id is there twice, or a field is unknown or no text.
     """
     try:
         body = yaml.safe_load(path.read_text(encoding="utf-8"))
         paper, rows = (body.get("paper") or {}, body["claims"]) if isinstance(body, dict) else ({}, body)
-        paper, claims = {key: str(said) for key, said in paper.items() if said}, tuple(make(**row) for row in rows)
+        paper = {key: str(said) for key, said in paper.items() if said}
+        claims = tuple(_claim(row, f"entry {n}", make) for n, row in enumerate(rows, 1))
     except (OSError, AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadLedger(f"{path} cannot be read as a list of claims: {error}") from None
-    if strange := [c.id for c in claims if not all(isinstance(said, str) for said in asdict(c).values())]:
-        raise BadLedger(f"{path}: the fields of {strange[0]} must be text, in quotes where they look like numbers")
     ids = [c.id for c in claims]
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise BadLedger(f"{path} lists {', '.join(twice)} more than once")
     return paper, claims
+
+
+def _claim(row: dict, entry: str, make: type[Claim]) -> Claim:
+    """Make a claim of an entry; say which field is unknown, missing or no text."""
+    entry, known = f"{entry} ({row['id']})" if "id" in row else entry, {each.name: each for each in fields(make)}
+    if unknown := [str(name) for name in row if name not in known]:
+        raise ValueError(f"{entry} has the field {unknown[0]}; the fields are {', '.join(known)}")
+    if missing := [name for name, each in known.items() if each.default is MISSING and name not in row]:
+        raise ValueError(f"{entry} lacks {', '.join(missing)}")
+    if strange := [name for name, said in row.items() if not isinstance(said, str)]:
+        raise ValueError(f"{entry}: {strange[0]} must be text, in quotes where it looks like a number")
+    return make(**row)
 
 
 def find(claims: Iterable[Claim], claim_id: str, outcome: str = OUTCOMES[0]) -> Claim:
@@ -155,8 +155,6 @@ def count(claims: Iterable[Claim], verdicts: Mapping[str, Verdict]) -> dict[str,
 def counted(counts: Mapping[str, int]) -> str:
     """Write counts of outcomes in words.
 
-    Examples
-    --------
     >>> counted({"reproduced": 2, "corrected": 1, "conditional": 0})
     '3 claims: 2 reproduced, 1 corrected'
     """
@@ -166,13 +164,10 @@ def counted(counts: Mapping[str, int]) -> str:
 
 def row(claim: Claim, verdict: Verdict | None, where: str | None = None) -> dict:
     """Return a claim with its verdict as plain data that fits :func:`schema`."""
-    fields = ("id", "kind", "place", "claim", "quote", "setting", "matters")
     return {
-        **{name: getattr(claim, name) for name in fields},
+        **{each.name: getattr(claim, each.name) for each in fields(Claim)},
         "kind": claim.kind or "claim",
-        "outcome": verdict and verdict.outcome,
-        "evidence": verdict and verdict.evidence,
-        "more": verdict and verdict.more,
+        **{name: verdict and getattr(verdict, name) for name in ("outcome", "evidence", "more")},
         "condition": verdict and verdict.condition.partition(f"\n{TURNED}")[0],
         "counterfeits": verdict.counterfeits if verdict else [],
         "cell": where or (verdict and verdict.where),

@@ -27,6 +27,7 @@ class Run:
     verdicts: dict[str, Verdict]
     problems: dict[str, str]
     provenance: dict[str, str] = field(default_factory=dict)
+    unforged: dict[str, list[str]] = field(default_factory=dict)  # variables of a condition that nothing forges
 
     @property
     def title(self) -> str:
@@ -55,25 +56,31 @@ def judges(folder: Path) -> list[Path]:
 
 
 def run(folder: Path) -> Run:
-    """Run a folder's judgements and gather the verdicts; what fails is a problem and stops no other claim.
-
-    Raises
-    ------
-    BadLedger
-        If the ledger cannot be read, a verdict is on no claim of it, or two are on one.
-    """
+    """Run a folder's judgements and gather the verdicts; what fails is a problem and stops no other claim."""
     folder = folder.resolve()
-    paper, claims = ledger.load(folder / NAME)
-    given, problems = [], {}
+    try:
+        paper, claims = ledger.load(folder / NAME)
+    except BadLedger as error:
+        return Run(folder, {}, (), {}, {NAME: str(error)})
+    given, unforged, verdicts, problems = [], {}, {}, {}
     for file in judges(folder):
         rows, error = started(file)
-        given += [Verdict(**row) for row in rows if "error" not in row]
-        problems |= {row["id"]: row["error"] for row in rows if "error" in row}
         problems |= {file.name: f"{file.name} stopped: {error}"} if error else {}
-    verdicts = ledger.gather(claims, given)
+        for row in rows:
+            if "error" in row:  # what is on no claim of the ledger is the file's
+                problems[row["id"] if row["id"] in {claim.id for claim in claims} else file.name] = row["error"]
+            else:
+                unforged[row["id"]] = row.pop("unforged")
+                given.append(Verdict(**row))
+    for claim in claims:
+        try:
+            verdicts |= ledger.gather(claims, (verdict for verdict in given if verdict.id == claim.id))
+        except BadLedger as error:  # two verdicts on one claim
+            problems[claim.id] = str(error)
     problems = {c.id: f"{c.id} has no verdict" for c in claims if c.id not in verdicts} | problems
+    unforged = {name: variables for name, variables in unforged.items() if name in verdicts and variables}
     files = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir()) if path.is_file()}
-    return Run(folder, paper, claims, verdicts, problems, {"python": platform.python_version(), **files})
+    return Run(folder, paper, claims, verdicts, problems, {"python": platform.python_version(), **files}, unforged)
 
 
 def started(file: Path) -> tuple[list[dict], str]:

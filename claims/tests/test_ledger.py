@@ -11,8 +11,9 @@ CLAIMS = tuple(Claim(id=f"C-{n}", place="1", claim="It is.", kind="definition" i
     ("text", "named"),
     [
         ("a: 1", "cannot be read"),
-        ("claims: [{id: C-1}]", "cannot be read"),
-        ("claims: [{id: 1, place: p, claim: c}]", "the fields of 1 must be text"),
+        ("claims: [{id: C-1}]", r"entry 1 \(C-1\) lacks place, claim"),
+        ("claims: [{id: C-1, place: p, Claim: c}]", r"entry 1 \(C-1\) has the field Claim; the fields are id, "),
+        ("claims: [{id: C-1, place: 1, claim: c}]", r"entry 1 \(C-1\): place must be text"),
         ("claims: [{id: C-1, place: p, claim: c}, {id: C-1, place: p, claim: c}]", "C-1 more than once"),
         ("[", "cannot be read"),
     ],

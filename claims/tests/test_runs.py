@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from claims_kit import BadLedger, runs
+from claims_kit import runs
 
 LEDGER = "".join(f"- {{id: C-{n}, place: p, claim: It is.}}\n" for n in (1, 2, 3))
 HEAD = "from claims_kit import judge\nfrom here import gap\n"
@@ -52,10 +52,26 @@ def test_a_notebook_is_one_program_whose_conditions_are_read_from_its_cells(fold
     assert list(found.problems) == ["judge.py"]
 
 
-def test_two_verdicts_on_a_claim_are_refused(folder):
-    (folder / "judge.py").write_text(HEAD + HOLDS.format(1) * 2)
-    with pytest.raises(BadLedger, match=r"C-1 has two verdicts: in judge\.py:3 and in judge\.py:4"):
-        runs.run(folder)
+def test_two_verdicts_on_a_claim_leave_that_claim_open(folder):
+    (folder / "judge.py").write_text(HEAD + HOLDS.format(1) * 2 + HOLDS.format(2) + HOLDS.format(3))
+    found = runs.run(folder)
+    assert found.problems == {"C-1": "C-1 has two verdicts: in judge.py:3 and in judge.py:4"}
+    assert list(found.verdicts) == ["C-2", "C-3"]
+
+
+def test_a_verdict_on_no_claim_and_a_ledger_that_cannot_be_read_are_problems(folder):
+    (folder / "judge.py").write_text(HEAD + "".join(map(HOLDS.format, (1, 9, 2, 3))))
+    assert runs.run(folder).problems == {"judge.py": "C-9 is not in the ledger"}
+    (folder / "claims.yml").write_text("[")
+    assert list(runs.run(folder).problems) == ["claims.yml"]
+
+
+def test_a_condition_that_is_no_function_is_said_so_and_what_is_never_forged_is_named(folder):
+    unforged = HOLDS.format(2).replace("lambda gap: gap < 1", "lambda gap, n: gap < n")
+    (folder / "judge.py").write_text(HEAD + "n = 1\n" + HOLDS.format(1).replace("lambda gap: ", "") + unforged)
+    found = runs.run(folder)
+    assert "C-1: TypeError: `when` must be a function of variables" in found.problems["C-1"]
+    assert found.unforged == {"C-2": ["n"]}
 
 
 def test_a_program_that_dies_and_a_broken_notebook_are_problems(folder):
