@@ -57,7 +57,7 @@ def place(rows: Float[Tensor, "position model"]) -> Float[Tensor, "position 3"]:
 
     An axis has no sign of its own: it points to where the row lies that is furthest out along it.
 
-    >>> place(torch.tensor([[3.0, 4.0], [3.0, -4.0]]).double()).abs()
+    >>> place(torch.tensor([[3.0, 4.0], [3.0, -4.0]]).double()).abs().round(decimals=9)
     tensor([[0.6000, 0.8000, 0.0000],
             [0.6000, 0.8000, 0.0000]], dtype=torch.float64)
     """

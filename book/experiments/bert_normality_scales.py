@@ -58,8 +58,8 @@ def scale_some(random: torch.nn.Module, trained: torch.nn.Module, pattern: str) 
 
     >>> random, trained = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
     >>> _ = torch.nn.init.constant_(random.weight, 1.0), torch.nn.init.constant_(trained.weight, 5.0)
-    >>> scale_some(random, trained, "weight"), random.weight.tolist()
-    (['weight'], [[5.0, 5.0]])
+    >>> scale_some(random, trained, "weight"), random.weight.data.round(decimals=3)
+    (['weight'], tensor([[5., 5.]]))
     """
     norms = {name: matrix.norm() for name, matrix in trained.named_parameters()}
     named = [

@@ -212,7 +212,7 @@ def test_sums_of_large_parts_do_not_depend_on_the_dtype(split):
 def test_the_gap_of_large_parts_that_cancel_is_what_rounding_leaves(dtype, scale):
     a, b = draw(2, 5, 30, scale=scale)
     split = attribution.attribute_divergence(torch.stack([a, b, draw(5, 30, seed=1), -(a + b)]).to(dtype))
-    assert split.gap < 4 * torch.finfo(dtype).eps * scale
+    assert split.gap < 16 * torch.finfo(dtype).eps * scale
 
 
 def test_a_constant_far_from_the_scores_costs_the_divergence_no_digit():

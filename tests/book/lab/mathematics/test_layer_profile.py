@@ -79,7 +79,7 @@ def test_numbers_are_those_of_their_definitions():
     for layer, s in enumerate(passed):
         due = [stats.kstest(v, "norm", args=(v.mean(), v.std(ddof=1))).statistic for v in s.first.numpy()]
         np.testing.assert_allclose(rows["first"][layer], due)
-        assert found["first_failing"][layer] == (np.array(due) > normality.critical_value(MODEL)).mean()
+        assert found["first_failing"][layer] == pytest.approx((np.array(due) > normality.critical_value(MODEL)).mean())
         unit = (s.second / s.second.norm(dim=1, keepdim=True)).numpy()
         assert found["resultant"][layer] == pytest.approx(np.linalg.norm(unit.mean(0)))
         assert found["cone_bare"][layer] == pytest.approx(np.linalg.norm(bare[layer].sum(0)))
