@@ -24,22 +24,31 @@ def add_arguments(parser):
 def run(arguments) -> int:
     """Refuse what cannot be before anything runs; then execute in a kernel of its own."""
     chapter = execution.chapter(arguments.chapter, evidence=True)  # what takes a model, a device, texts
-    values = {}
-    if arguments.model:
-        checkpoint = checkpoints.find(arguments.model)
-        path = Path(arguments.model)
-        values["MODEL"] = (
-            str(resolve_path(path)) if checkpoint.source == "folder" and path.is_dir() else arguments.model
-        )
-    if arguments.texts:
-        texts.read(arguments.texts)
-        values["TEXTS"] = str(resolve_path(arguments.texts))
-    if arguments.device:
-        values["DEVICE"] = arguments.device
-    out = resolve_path(arguments.out or Path("runs") / Path(chapter).name)
-    for own in (execution.ROOT / name for name in OWN):
-        if out.is_relative_to(own):
-            raise ValueError(f"--out {out} lies in the book itself: give a folder outside {own}")
+    values = choose_values(arguments.model, arguments.texts, arguments.device)
+    out = check_folder(arguments.out or Path("runs") / Path(chapter).name)
     folder = runs.run(chapter, out, values, html=not arguments.no_html)
     print(folder if arguments.no_html else f"Open {folder / 'html' / 'index.html'}")
     return 0
+
+
+def choose_values(model: str | None, own_texts: Path | None, device: str | None) -> dict[str, str]:
+    """Return what to set of a chapter's parameters; raise where a model is not found or texts cannot be read."""
+    values = {}
+    if model:
+        checkpoint, path = checkpoints.find(model), Path(model)
+        values["MODEL"] = str(resolve_path(path)) if checkpoint.source == "folder" and path.is_dir() else model
+    if own_texts:
+        texts.read(own_texts)
+        values["TEXTS"] = str(resolve_path(own_texts))
+    if device:
+        values["DEVICE"] = device
+    return values
+
+
+def check_folder(out: Path) -> Path:
+    """Return the folder to write to; refuse one in the book itself."""
+    out = resolve_path(out)
+    for own in (execution.ROOT / name for name in OWN):
+        if out.is_relative_to(own):
+            raise ValueError(f"--out {out} lies in the book itself: give a folder outside {own}")
+    return out
