@@ -21,6 +21,7 @@ from fractions import Fraction
 from functools import cached_property
 
 kernels = None  # of JavaScript, the loops over entries: each, take, put and multiply
+check = None  # the module live_check
 files = {}  # what the page has read: by name a pair of shape and 32-bit floats
 outputs = []  # of the cell that runs: texts, and figures as dictionaries
 Pair = namedtuple("Pair", "values indices")
@@ -539,12 +540,13 @@ def begin():
     return {"__name__": "__main__"}
 
 
-def run(source, space, number):
-    """Run a cell; return what it wrote and drew, its error, and the file that it lacks."""
-    name, before = f"cell {number}", dict(space)
+def run(source, space, name, block=None):
+    """Run a cell, or judge an answer; return what it wrote and drew, its error, and the file that it lacks."""
+    space = {} if block else space
+    before = dict(space)
     outputs.clear()
     linecache.cache[name] = len(source), None, source.splitlines(True), name
-    said = {"outputs": outputs, "error": "", "missing": ""}
+    said = {"outputs": outputs, "error": "", "missing": "", "solution": block and check.solution(block)}
     out = Record(write=outputs.append, flush=lambda: None)
     try:
         with contextlib.redirect_stdout(out):
@@ -554,12 +556,18 @@ def run(source, space, number):
             value = eval(compile(ast.Expression(last.value), name, "eval"), space) if last else None
             if value is not None:
                 print(repr(value))
+            if block:
+                said["right"], said["verdict"] = check.judge(space, block)
     except Missing as missing:
         said["missing"] = str(missing)
         space.clear()  # it runs again from where it began
         space.update(before)
     except BaseException as error:
-        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith("cell ")]
+        own = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename.startswith(("cell ", "your "))
+        ]
         lines = traceback.format_list(own) + traceback.format_exception_only(error)
         said["error"] = "".join(lines)
     return json.dumps(said)
