@@ -330,19 +330,6 @@ def diag(x, diagonal=0):
     return made
 
 
-def einsum(form, *parts):
-    names, out = form.replace(" ", "").split("->")
-    letters = dict.fromkeys(names.replace(",", ""))
-    total = 1.0
-    for own, x in zip(names.split(","), parts, strict=True):  # each has all axes, of length 1 where it lacks one
-        order = [own.index(letter) for letter in letters if letter in own]
-        total = total * x.permute(*order)[tuple(slice(None) if letter in own else None for letter in letters)]
-    for letter in [letter for letter in letters if letter not in out]:
-        total = total.sum(list(letters).index(letter))
-        del letters[letter]
-    return total.permute(*map(list(letters).index, out))
-
-
 def module(name, **known):
     made = sys.modules[name] = types.ModuleType(name)
     made.__path__, made.__getattr__ = [], lacking(name)
@@ -351,7 +338,7 @@ def module(name, **known):
 
 
 TORCH = {
-    **{"tensor": tensor, "cat": cat, "full": full, "diag": diag, "einsum": einsum, "Tensor": Tensor},
+    **{"tensor": tensor, "cat": cat, "full": full, "diag": diag, "Tensor": Tensor},
     **{n: getattr(Tensor, n) for n in ("softmax", "exp", "log", "sqrt", "tril", "triu", "abs")},
     **{"zeros": lambda *shape: full(sizes(shape), 0.0), "ones": lambda *shape: full(sizes(shape), 1.0)},
     **{"zeros_like": lambda x: full(x.shape, 0.0), "ones_like": lambda x: full(x.shape, 1.0)},

@@ -209,7 +209,7 @@ for x in (
     b.sum(), a.round(), (a > 0) & (b > 1), a.softmax(-1), a.masked_fill(a < 0, -inf).softmax(0),
     torch.full((2, 2), -inf).triu(1), a.tril(-1), a[a > 0], a[1], a[:, -1], a[:, None, 1:], a[..., [2, 0]], c[:, 1],
     c.transpose(0, 2), c.permute(2, 0, 1), c.mT, c @ c.mT, c.view(4, 6), d, c.flatten(),
-    torch.einsum("hij,hkj->hik", c, c), torch.einsum("hij->jh", c), torch.stack([a, -a]), torch.cat([a, a], 1),
+    torch.stack([a, -a]), torch.cat([a, a], 1),
     torch.eye(3), torch.diag(b, -1), torch.arange(5), torch.zeros_like(a), torch.tensor([[True], [False]]),
     torch.softmax(b * 1.0, 0), a == a.T.T,
 ):
