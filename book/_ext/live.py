@@ -1,4 +1,5 @@
 """Cells that live in the page: beside a cell tagged ``live`` the button "Change it", which starts a Python in the page.
+The directive ``check`` gives an exercise code to complete, with the button "Try it"; ``live_check`` says what it holds.
 
 That Python is Pyodide, from npm: the build fetches the pinned package once, holds it to its hash and writes it beside
 the pages with the weights that cells ask for, as scripts, since a page opened from a file reads no other data. Where
@@ -10,16 +11,20 @@ import contextlib
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
+from docutils import nodes
 from safetensors.numpy import load_file
+from sphinx.util.docutils import SphinxDirective
 
 import analysis
 from analysis.core.files import write_atomically
+from book._ext import live_check
 from book.publish import execution
 
 VERSION = "314.0.7"
@@ -28,7 +33,8 @@ ENGINE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.z
 ARCHIVE = f"pyodide-{VERSION}.tgz"
 MODELS = {"gpt2": "gpt2-first-layer", "gpt2-mini": "gpt2-mini"}
 READ = ("wpe", "wte", "ln_1", "attn")  # what the shim's layers are made of
-SHIM = Path(__file__).with_name("live_shim.py")
+MODULES = ("live_shim.py", "live_check.py")
+CHECK = re.compile(r"^(`{3,})\{check\}\n(.*?)^\1\s*$", re.DOTALL | re.MULTILINE)
 LICENCE = f"""engine.js holds Pyodide {VERSION} (pyodide.*, python_stdlib.zip), packed.
 Copyright (C) the Pyodide contributors and Mozilla. Mozilla Public License 2.0: https://mozilla.org/MPL/2.0/
 Unchanged, from https://registry.npmjs.org/pyodide/-/{ARCHIVE}; source: https://github.com/pyodide/pyodide
@@ -39,10 +45,11 @@ LOADER = """document.addEventListener("DOMContentLoaded", () => {
   const made = (name, attributes) => Object.assign(document.createElement(name), attributes);
   const notebook = document.querySelector('p.downloads a[href$=".ipynb"]');
   let loaded;
-  for (const cell of document.querySelectorAll("div.cell:not(:has(details .cell_input)):has(.cell_input)")) {
+  for (const cell of document.querySelectorAll(":is(.cell, .check):not(:has(details .cell_input)):has(.cell_input)")) {
     const needs = made("p", { className: "live-needs", textContent: "To change this one takes the package" });
     if (notebook) needs.append(": ", notebook.cloneNode(true));
-    const button = made("button", { type: "button", className: "live-change", textContent: "Change it", onclick() {
+    const textContent = cell.matches(".check") ? "Try it" : "Change it";
+    const button = made("button", { type: "button", className: "live-change", textContent, onclick() {
       loaded ??= new Promise(done => document.head.append(made("script",
         { src: document.documentElement.dataset.content_root + "_static/live.js", onload: done })));
       loaded.then(() => Live.toggle(cell, this));
@@ -86,7 +93,7 @@ def engine(path: Path) -> dict[str, str]:
         found = {name: tar.extractfile(f"package/{name}") for name in (*ENGINE, "pyodide-lock.json")}
         files = {name: file.read() for name, file in found.items() if file}
     files["pyodide-lock.json"] = json.dumps({**json.loads(files["pyodide-lock.json"]), "packages": {}}).encode()
-    files["live_shim.py"] = SHIM.read_bytes()
+    files |= {name: Path(__file__).with_name(name).read_bytes() for name in MODULES}
     return {name: packed(content) for name, content in files.items()}
 
 
@@ -97,10 +104,29 @@ def weights(name: str) -> dict[str, str]:
     return {f"{name}.{key}": packed(x.tobytes()) for key, x in short.items() if set(key.split(".")) & set(READ)}
 
 
-def write(folder: Path, path: Path) -> None:
-    """Write everything that a live cell loads."""
+class Check(SphinxDirective):
+    """Show the code that an exercise begins with; solution, tries and hints are read when the reader's is checked."""
+
+    has_content = True
+
+    def run(self):
+        """Return the code, as a cell of a notebook shows it."""
+        start = "\n".join(self.content).split("\n---\n")[0]
+        shown = nodes.container("", nodes.literal_block(start, start, language="python"), classes=["cell_input"])
+        return [nodes.container("", shown, classes=["check", "tag_live"])]
+
+
+def checks(text: str) -> dict[str, str]:
+    """Return the checks of a page by the functions that they ask for."""
+    blocks = [match[2] for match in CHECK.finditer(text)]
+    return {live_check.functions(block)[0]: block for block in blocks}
+
+
+def write(folder: Path, path: Path, blocks: dict[str, str]) -> None:
+    """Write everything that live cells and checks load."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {"engine": engine(path)} | {name: part for model in MODELS for name, part in weights(model).items()}
+    parts |= {f"check.{name}": block for name, block in blocks.items()}
     for name, part in parts.items():
         text = f"Live.files[{json.dumps(name)}] = {json.dumps(part)};\n"
         write_atomically(folder / f"{name}.js", text)
@@ -124,12 +150,16 @@ def find_archive(app):
 def write_engine(app, error):
     """Write Python and weights once the pages are there."""
     if error is None and app.builder.format == "html" and app.config.live_archive:
-        write(Path(app.outdir) / "_static" / "live", Path(app.config.live_archive))
+        pages = [Path(app.env.doc2path(page)) for page in app.env.found_docs]
+        texts = [page.read_text(encoding="utf-8") for page in pages]
+        blocks = {name: block for text in texts for name, block in checks(text).items()}
+        write(Path(app.outdir) / "_static" / "live", Path(app.config.live_archive), blocks)
 
 
 def setup(app):
     """Connect the above; ``live_archive`` is the package's file, or empty for pages without buttons."""
     app.add_config_value("live_archive", None, "html", (str, type(None)))
+    app.add_directive("check", Check)
     app.connect("builder-inited", find_archive)
     app.connect("html-page-context", add_loader)
     app.connect("build-finished", write_engine)

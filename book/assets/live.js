@@ -1,6 +1,6 @@
 // Live cells: the code of a story's cell becomes editable and runs in a Python inside the page, which needs no network and
-// starts once a page, in a worker. Loaded when a reader presses "Change it" (book/_ext/live.py), as are Python, what it
-// imports (book/_ext/live_shim.py) and the weights that a cell asks for.
+// starts once a page, in a worker. Loaded when a reader presses "Change it" or "Try it" (book/_ext/live.py), as are Python,
+// what it imports (book/_ext/live_shim.py, live_check.py), the weights that a cell asks for and what checks an answer.
 (() => {
   "use strict";
   const FOLDER = new URL("live/", document.currentScript.src).href;
@@ -69,15 +69,15 @@
       const load = name => import(URL.createObjectURL(new Blob([inside[name]], { type: "text/javascript" })));
       const { loadPyodide } = await load("pyodide.mjs"), { default: createPyodideModule } = await load("pyodide.asm.mjs");
       const python = await loadPyodide({ indexURL: "https://no.network/", createPyodideModule });
-      python.FS.writeFile("live_shim.py", inside["live_shim.py"]);
+      for (const name in inside) if (name.endsWith(".py")) python.FS.writeFile(name, inside[name]);
       shim = python.pyimport("live_shim");
-      shim.kernels = kernels;
+      Object.assign(shim, { kernels, check: python.pyimport("live_check") });
       space = shim.begin();
     }
-    async function answer({ engine, name, file, cell, number }) {
+    async function answer({ engine, name, file, cell, called, block }) {
       if (engine) await start(engine);
       else if (file) shim.files.set(name, await unpack(file));
-      else return JSON.parse(shim.run(cell, space, number));
+      else return JSON.parse(shim.run(cell, space, called, block));
     }
     onmessage = ({ data }) => { turn = turn.then(() => answer(data)).then(said => postMessage({ said }), error => postMessage({ failed: String(error) })); };
   }
@@ -106,9 +106,10 @@
       worker = new Worker("data:text/javascript," + encodeURIComponent(`(${inWorker})()`), { type: "module" });
       await ask({ engine: Live.files.engine });
     }
+    if (state.check) await script(state.check);
     for (;;) {
       say("It runs ...");
-      const said = await ask({ cell: state.text(), number: states.indexOf(state) + 1 });
+      const said = await ask({ cell: state.text(), called: state.name, block: Live.files[state.check] });
       if (!said.missing) return said;
       say("Weights are read ...");
       await script(said.missing);
@@ -160,9 +161,10 @@
   }
 
   // ---- the cells of the page ----
-  const states = [...document.querySelectorAll(".cell.tag_live")].map(cell => {
+  const states = [...document.querySelectorAll(".cell.tag_live"), ...document.querySelectorAll(".check")].map((cell, n) => {
     const code = cell.querySelector(".cell_input pre").textContent.trimEnd();
-    return { cell, code, text: () => code, ran: false };
+    const check = cell.matches(".check") && "check." + [...code.matchAll(/^def (\w+)/gm)].at(-1)[1];
+    return { cell, code, check, label: check ? "Check" : "Run", name: check ? "your code" : `cell ${n + 1}`, text: () => code, ran: false, wrong: 0 };
   });
   const forget = first => states.slice(first).forEach(state => { state.ran = false; });
   function show(state, said, before = "") {
@@ -172,13 +174,15 @@
       else if (out.at(-1)?.tagName === "PRE") out.at(-1).append(part);
       else out.push(made("pre", {}, part));
     if (said.error) out.push(made("pre", { className: "live-error", textContent: before + said.error }));
+    if (state.check && !said.right && ++state.wrong > 1)
+      out.push(made("details", {}, made("summary", {}, "A solution"), made("pre", {}, said.solution)));
     state.out.replaceChildren(...out);
   }
   async function run(state) {
     const place = states.indexOf(state), began = performance.now();
     state.button.textContent = "Stop";
     try {
-      for (const earlier of states.slice(0, place).filter(other => !other.ran)) {  // quietly
+      for (const earlier of state.check ? [] : states.slice(0, place).filter(other => !other.ran)) {  // quietly
         const said = await evaluate(earlier, state.say);
         if (said.error) { show(state, { outputs: [], error: said.error }, "A cell above, which this one needs, raises\n"); state.say("It raised."); return; }
         earlier.ran = true;
@@ -187,11 +191,11 @@
       const said = await evaluate(state, state.say);
       show(state, said);
       state.ran = !said.error;
-      state.say(said.error ? "It raised." : `It ran in ${((performance.now() - began) / 1000).toFixed(1)} s.`);
+      state.say(said.error ? "It raised." : said.verdict ?? `It ran in ${((performance.now() - began) / 1000).toFixed(1)} s.`);
     } catch (error) {
       if (worker) stop();
       state.say(error.message === "stopped" ? "Stopped. Its names are forgotten." : `Python can't run here (${error.message}). The notebook at the end of the page runs with the package.`);
-    } finally { state.button.textContent = "Run"; }
+    } finally { state.button.textContent = state.label; }
   }
   function open(state, button) {
     const area = made("textarea", { value: state.code, spellcheck: false, rows: state.code.split("\n").length + 1 });
@@ -199,7 +203,7 @@
     const status = made("span", { role: "status" });
     Object.assign(state, {
       text: () => area.value, say: text => { status.textContent = text; }, out: made("div", { className: "live-out" }),
-      button: made("button", { type: "button", onclick: () => state.button.textContent === "Stop" ? stop() : start() }, "Run"),
+      button: made("button", { type: "button", onclick: () => state.button.textContent === "Stop" ? stop() : start() }, state.label),
     });
     const start = () => { turn = turn.then(() => run(state)); };
     area.oninput = () => { forget(states.indexOf(state)); area.rows = area.value.split("\n").length + 1; };
@@ -207,7 +211,7 @@
     state.added = [made("div", { className: "live-editor" }, area, made("p", {}, state.button, button, status)), state.out];
     state.cell.querySelector(".cell_input").after(...state.added);
     state.cell.classList.add("live-on");
-    start();
+    state.check ? area.focus() : start();
   }
   Live.toggle = (cell, button) => {
     const state = states.find(other => other.cell === cell);
@@ -219,6 +223,6 @@
       cell.classList.remove("live-on");
       forget(states.indexOf(state));
     }
-    button.textContent = state.added ? "Put it back" : "Change it";
+    button.textContent = state.added ? "Put it back" : state.check ? "Try it" : "Change it";
   };
 })();

@@ -1,4 +1,7 @@
-"""Live cells: in a real browser, offline, from a file, each shows what its record and the package's own figure hold."""
+"""Live cells: in a real browser, offline, from a file, each shows what its record and the package's own figure hold.
+
+So do the checks of exercises, which tests/book/pages/test_checks.py tries with the package.
+"""
 
 import ast
 import contextlib
@@ -12,9 +15,10 @@ from matplotlib.figure import Figure
 from myst_nb.core.read import read_myst_markdown_notebook
 from sphinx.application import Sphinx
 
-from book._ext import live
+from book._ext import live, live_check
 from book.publish import execution
 from tests.book.pages.book_pages import PHONE, ROOT
+from tests.book.pages.test_checks import BLOCKS
 
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.DOTALL | re.MULTILINE)
 STORIES = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if "tags: [live]" in path.read_text()}
@@ -42,7 +46,8 @@ def built(tmp_path_factory):
 def build(folder, **config):
     for name, path in STORIES.items():
         (folder / f"{name}.md").write_text("\n\n".join([f"{HEAD}# {name}", *CELL.findall(path.read_text())]))
-    (folder / "index.md").write_text("# Index\n\n```{toctree}\n" + "\n".join(STORIES) + "\n```\n")
+    (folder / "checks.md").write_text("\n\n".join(["# checks", *map("```{{check}}\n{}```".format, BLOCKS.values())]))
+    (folder / "index.md").write_text("# Index\n\n```{toctree}\nchecks\n" + "\n".join(STORIES) + "\n```\n")
     out = folder / "html"
     quiet = io.StringIO()
     Sphinx(
@@ -81,7 +86,7 @@ def tab(browser):
 
 def open_page(tab, built, name):
     tab.goto((built / f"{name}.html").as_uri())
-    return tab.locator(".tag_live")
+    return tab.locator(".cell.tag_live, .check.tag_live")
 
 
 def press(cell):
@@ -151,6 +156,40 @@ def test_each_live_cell_prints_its_record_and_draws_the_package_s_arrays(tab, bu
             np.testing.assert_allclose(values, array.reshape(np.shape(values)), 1e-5, 1e-5)
 
 
+def answer(cell, code):
+    """Check an answer, by keys alone; return what is said of it."""
+    cell.locator("textarea").fill(code)
+    status = cell.locator("[role=status]")
+    status.evaluate("status => status.replaceChildren()")
+    cell.locator("textarea").press("Control+Enter")
+    cell.locator("[role=status]", has_text=re.compile(r"\S$(?<!\.\.\.)")).wait_for()
+    return status.inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_each_check_says_in_the_page_what_it_says_with_the_package(tab, built):
+    cells = open_page(tab, built, "checks")
+    assert cells.count() == len(BLOCKS)
+    assert not any("/live/" in url for url in tab.requests)
+    for n, (name, block) in enumerate(BLOCKS.items()):
+        cell, start, hidden_too = cells.nth(n), block.split("\n---\n")[0], block.replace("\n---\n", "\n")
+        cell.get_by_role("button", name="Try it").press("Enter")
+        assert cell.locator("textarea").evaluate("area => area === document.activeElement")
+        assert cell.locator("textarea").input_value() == start.rstrip()
+        assert answer(cell, start) == live_check.BEGINNING
+        assert not cell.locator("details").count()
+        for place, hint in enumerate(live_check.functions(block)[2]["hints"].values()):
+            wrong = f"space = {{}}\nexec({hidden_too!r}, space)\n{name} = list(space['hints'])[{place}]"
+            assert answer(cell, wrong) == hint
+            assert live_check.solution(block) == cell.locator("details pre").text_content()
+        assert answer(cell, f"{start}\n{live_check.solution(block)}").startswith("Right")
+        assert not cell.locator("details").count()
+    assert answer(cell, f"import torch\n\ndef {name}(*given):\n    return torch.svd(given)") == "It raised."
+    assert f"line 4, in {name}" in cell.locator(".live-error").inner_text()
+    assert "this one needs the package" in cell.locator(".live-error").inner_text()
+
+
 EXPRESSIONS = """
 import torch
 from torch import inf
@@ -170,7 +209,7 @@ for x in (
     b.sum(), a.round(), (a > 0) & (b > 1), a.softmax(-1), a.masked_fill(a < 0, -inf).softmax(0),
     torch.full((2, 2), -inf).triu(1), a.tril(-1), a[a > 0], a[1], a[:, -1], a[:, None, 1:], a[..., [2, 0]], c[:, 1],
     c.transpose(0, 2), c.permute(2, 0, 1), c.mT, c @ c.mT, c.view(4, 6), d, c.flatten(),
-    torch.einsum("hij,hkj->hik", c, c), torch.einsum("hij->jh", c), torch.stack([a, -a]), torch.cat([a, a], 1),
+    torch.stack([a, -a]), torch.cat([a, a], 1),
     torch.eye(3), torch.diag(b, -1), torch.arange(5), torch.zeros_like(a), torch.tensor([[True], [False]]),
     torch.softmax(b * 1.0, 0), a == a.T.T,
 ):

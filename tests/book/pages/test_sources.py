@@ -45,7 +45,7 @@ FREE = {"none", "auto", "inherit"}
 HEX = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}\b")
 
 FENCE = re.compile(r"^\s*(`{3,}|~{3,}|:{3,})(\{?)([\w:.+-]*)")
-VERBATIM = {"math", "code", "code-block", "code-cell", "bibliography", "literalinclude", "mermaid"}
+VERBATIM = {"math", "code", "code-block", "code-cell", "bibliography", "literalinclude", "mermaid", "check"}
 NOT_PROSE = re.compile(
     r"\$\$.*?\$\$|\\begin\{(\w+\*?)\}.*?\\end\{\1\}|(?<![\\$])\$[^$]+\$"  # math
     r"|\{[\w:.+-]+\}`[^`]*`|(?<!`)(`{1,2})(?!`)[^`]+\2"  # roles, inline code
