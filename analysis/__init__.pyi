@@ -48,7 +48,7 @@ from analysis.decomposition.qk_ov import (
     qk_matrix as qk_matrix,
 )
 from analysis.transformer.induction_scores import (
-    copying as copying,
+    copying_score as copying_score,
     induction_score as induction_score,
     previous_token_score as previous_token_score,
 )
@@ -76,6 +76,7 @@ from analysis.statistics.correlation import rank_correlation as rank_correlation
 from analysis.surveys.layer_runs import layer_inputs as layer_inputs, score_parts as score_parts
 from analysis.reporting.head_table import census as census
 from analysis.reporting.making import report as report
+from analysis.reporting.certificate import certify as certify
 
 # Draw
 from analysis.plotting.equations import draw_equation as draw_equation

@@ -8,6 +8,7 @@ DISTRIBUTION = "attention-taken-apart"
 NEEDED = {
     "analysis.plotting.": ("matplotlib", "seaborn"),
     "analysis.reporting.making.": ("matplotlib", "seaborn", "tqdm"),
+    "analysis.reporting.certificate.": ("matplotlib", "seaborn", "tqdm"),
     "analysis.reporting.head_table.": ("tqdm",),
 }
 """What places need whose names begin so, on top of what the package itself requires."""

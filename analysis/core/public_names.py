@@ -5,12 +5,13 @@ a name when it is first used (``analysis/__init__.py``).
 """
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 STUB = Path(__file__).parents[1] / "__init__.pyi"
 ELSEWHERE = {
     "build_induction_head": "analysis.transformer.induction.build",
+    "copying": "analysis.transformer.induction_scores.copying_score",
     "key_bias_effect": "analysis.models.key_bias.key_bias_effect",
     "permute_entries": "analysis.models.controls.permute_entries",
     "prefix_matching": "analysis.transformer.induction_scores.induction_score",
@@ -69,18 +70,18 @@ def _imports(text: str) -> Iterable[tuple[int, dict[str, str]]]:
             yield node.lineno, {alias.asname: f"{node.module}.{alias.name}" for alias in node.names if alias.asname}
 
 
-def suggest(guess: str, names: Iterable[str], most: int = 5) -> str:
-    """Return a question that lists names spelled like a guess or sharing a word with it; nothing if there is none.
+def suggest(guess: str, places: Mapping[str, str], most: int = 5) -> str:
+    """Return a question that lists names like a guess: in its spelling, a word, or the module of that name.
 
-    Examples
-    --------
-    >>> suggest("ov_circuit", ["circuits", "ov_matrix", "attend"])
+    >>> suggest("ov_circuit", dict.fromkeys(["circuits", "ov_matrix", "attend"], ""))
     '; did you mean circuits, ov_matrix?'
     """
     from difflib import get_close_matches
 
-    names, own = sorted(names), _words_of(guess)
-    near = [*get_close_matches(guess, names, 3), *(name for name in names if own & _words_of(name))]
+    names, own = sorted(places), _words_of(guess)
+    near = get_close_matches(guess, names, 3)
+    near += [name for name in names if f".{guess}." in places[name]]
+    near += [name for name in names if own & _words_of(name)]
     return f"; did you mean {', '.join(list(dict.fromkeys(near))[:most])}?" if near else ""
 
 

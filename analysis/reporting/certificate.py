@@ -141,7 +141,7 @@ def certify(
     with files_of(model) as checkpoint, claim_folder(out, "certificate", FILES) as folder:
         certificate = Certificate(checkpoint.label())
         _compare(certificate, checkpoint, max(passages(source=texts), key=len), longest)
-        command = command or f"analysis.reporting.certificate.certify({checkpoint.name!r}, longest={longest})"
+        command = command or f"analysis.certify({checkpoint.name!r}, longest={longest})"
         run = describe_run(torch.device("cpu"), time.monotonic() - began, command)
         files = [*checkpoint.files(), *checkpoint.settings()]
         certificate.provenance |= {

@@ -26,7 +26,7 @@ from analysis.transformer.encoder import (
 )
 from analysis.transformer.induction import required_sharpness as required_sharpness
 from analysis.transformer.induction_scores import (
-    copying as copying,
+    copying_score as copying_score,
     induction_score as induction_score,
     previous_token_score as previous_token_score,
 )

@@ -21,7 +21,7 @@ from analysis.core.checks import check_fit, check_vocabulary
 from analysis.core.precision import without_autocast
 from analysis.core.signatures import checked
 from analysis.transformer.attention import attend, mask_future, project, softmax
-from analysis.transformer.induction_scores import copying, induction_score, previous_token_score
+from analysis.transformer.induction_scores import copying_score, induction_score, previous_token_score
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> 
             model.W_U,
             "batch key model, head model channel, head channel out, out vocab -> batch head key vocab",
         )
-        copies.append(copying(a, logits, tokens).mean(0))
+        copies.append(copying_score(a, logits, tokens).mean(0))
     return HeadScores(torch.stack(previous), torch.stack(prefix), torch.stack(copies))
 
 

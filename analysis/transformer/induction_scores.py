@@ -102,7 +102,7 @@ def previous_token_score(attention: Float[Tensor, "*any position position"]) -> 
 
 
 @checked
-def copying(
+def copying_score(
     attention: Float[Tensor, "*batch head query key"],
     logits: Float[Tensor, "*batch head key vocab"],
     tokens: Int[Tensor, "*sequences key"],

@@ -230,7 +230,7 @@ CALLS = {
     "transformer.induction_scores.mean_of_successors": {"tokens": TOKENS, "vocab": VOCAB},
     "transformer.induction_scores.induction_score": {"attention": MAPS, "tokens": TOKENS},
     "transformer.induction_scores.previous_token_score": {"attention": MAPS},
-    "transformer.induction_scores.copying": {
+    "transformer.induction_scores.copying_score": {
         "attention": MAPS,
         "logits": draw(HEADS, POSITIONS, VOCAB),
         "tokens": TOKENS,

@@ -143,7 +143,7 @@ MODELS = ("transformers", "safetensors", "tokenizers", "huggingface_hub", "tqdm"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("missing", "said"), [(FIGURES, "8 True False"), (FIGURES + MODELS, "9 True True")])
+@pytest.mark.parametrize(("missing", "said"), [(FIGURES, "9 True False"), (FIGURES + MODELS, "10 True True")])
 def test_without_a_library_its_names_say_what_installs_it_and_help_lists_the_others(missing, said):
     code = WITHOUT.format(missing=missing)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from analysis.transformer.induction_scores import (
-    copying,
+    copying_score,
     earlier_matches,
     induction_score,
     mean_of_successors,
@@ -41,7 +41,7 @@ def test_the_induction_score_is_a_mean_over_queries_seen_before():
 
 def test_copying_is_a_share_of_what_is_raised_above_the_mean():
     attention, logits = draw(2, 3, 5, 5).softmax(-1), draw(2, 3, 5, 4, seed=2)
-    found = copying(attention, logits, TOKENS)
+    found = copying_score(attention, logits, TOKENS)
     for text in range(2):
         for head in range(3):
             total = 0.0
@@ -50,13 +50,13 @@ def test_copying_is_a_share_of_what_is_raised_above_the_mean():
                 above = [max(float(value - message.mean()), 0.0) for value in message]
                 total += float(attention[text, head, :, key].mean()) * above[token] / sum(above)
             assert found[text, head].item() == pytest.approx(total)
-    torch.testing.assert_close(copying(attention, logits, TOKENS[1])[1], found[1])
+    torch.testing.assert_close(copying_score(attention, logits, TOKENS[1])[1], found[1])
 
 
 def test_copying_by_chance_is_one_over_the_vocabulary():
     """Of what a message raises, the shares of all 50 tokens sum to 1; so one drawn at random has 1 / 50 in the mean."""
     attention, logits = draw(4, 5, 5).softmax(-1), draw(4, 5, 50, seed=2)
-    found = torch.stack([copying(attention, logits, torch.full((5,), token)) for token in range(50)])
+    found = torch.stack([copying_score(attention, logits, torch.full((5,), token)) for token in range(50)])
     torch.testing.assert_close(found.mean(0), torch.full((4,), 1 / 50, dtype=found.dtype))
 
 
