@@ -58,7 +58,7 @@ class LayerRun:
 
 
 @dataclass
-class _Seen:
+class Seen:
     """What passed by, by path of a module, in the order in which it did: layers may share their modules."""
 
     into: dict[str, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
@@ -87,10 +87,10 @@ def run_layers(
     ValueError
         If the model returns no attention.
     """
-    seen = _Seen()
+    seen = Seen()
     every = [path for into, out, norms in layer_paths(read) for path in (into, out, *norms)]
     mode = InDouble() if in_double else nullcontext()
-    with torch.no_grad(), default_dtype(next(model.parameters()).dtype), _watch(model, seen, every), mode:
+    with torch.no_grad(), default_dtype(next(model.parameters()).dtype), watch(model, seen, every), mode:
         result = model(**inputs, output_attentions=True)
     result = getattr(result, f"{read.family.stack}_model_output", result)  # a model that joins two
     names = [f"{read.family.stack}_attentions", "attentions"]
@@ -126,13 +126,13 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _note(seen: _Seen, path: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
+def _note(seen: Seen, path: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
     seen.into[path].append(args[0])
     seen.out[path].append(output)
 
 
 @contextmanager
-def _watch(model: torch.nn.Module, seen: _Seen, paths: Sequence[str]) -> Iterator[None]:
+def watch(model: torch.nn.Module, seen: Seen, paths: Sequence[str]) -> Iterator[None]:
     """Look at what goes into modules and what comes out."""
     modules = dict(model.named_modules())
     with ExitStack() as stack:
@@ -227,7 +227,7 @@ def visit_layers(
         number = turns[path].pop(0)
         if only is not None and number not in only:
             return
-        layer = _computable(layers[number])
+        layer = computable(layers[number])
         rows = args[0].to(layer.W_Q.dtype)
         if layer.W_Q.device != rows.device:  # a copy is checked anew
             layer = layer.to(rows.device)
@@ -327,7 +327,7 @@ def score_parts(
     """
     module, read, inputs = _open(model, inputs, stack)
     x, named = _read_by(module, read, inputs, layer)
-    own = _computable(read.layers[layer])
+    own = computable(read.layers[layer])
     return score_terms(x, own, origin, positions=places(read, own.positions, named))
 
 
@@ -343,18 +343,18 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tu
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
-    seen, named = _Seen(), read_inputs(model, read, inputs)
-    with torch.no_grad(), _watch(model, seen, paths[layer : layer + 1]):
+    seen, named = Seen(), read_inputs(model, read, inputs)
+    with torch.no_grad(), watch(model, seen, paths[layer : layer + 1]):
         model(**named)
     passed = seen.into[paths[layer]]
     place = paths[:layer].count(paths[layer])  # layers may share their modules
     if len(passed) <= place:
         raise ValueError(f"layer {layer} of {type(model).__name__} did not run on these inputs")
-    x, keep = _computable(passed[place]), real_rows(read, named)
+    x, keep = computable(passed[place]), real_rows(read, named)
     return x if keep is None else x.masked_fill(~keep[..., None], 0), named  # which may be nan where no key was seen
 
 
-def _computable(value: Any) -> Any:
+def computable(value: Any) -> Any:
     """Return a tensor or a layer in a dtype in which formulas are computed: half precision becomes float32."""
     dtype = value.dtype if isinstance(value, Tensor) else value.W_Q.dtype
     return value.to(torch.float32) if dtype in HALF else value

@@ -10,6 +10,7 @@ from analysis import attend, layer_inputs, load, score_parts
 from analysis.models.families.table import FAMILIES
 from analysis.models.families.tiny import POSITIONS, tiny_inputs, tiny_model
 from analysis.models.inputs import FOLLOWED, SKIPS_PADDING
+from tests.analysis.models.inputs import draw_case, outcome
 
 KINDS = list(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types if not row.stack))
 PLACES = torch.tensor([[0, 1, 2, 3, 9, 10, 11, 12, 40, 41], [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]])
@@ -210,3 +211,10 @@ def test_a_mask_of_sounds_is_refused_and_that_of_texts_is_not_one_of_images():
     rows = layer_inputs(both, given | {"attention_mask": mask}, stack="vision")
     assert torch.equal(rows, layer_inputs(both, given, stack="vision"))
     assert not layer_inputs(both, given | {"attention_mask": mask}, stack="text")[0, -2:].any()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(51180, 51200))
+def test_inputs_drawn_at_random_are_followed_exactly_or_refused(seed):
+    with torch.random.fork_rng(devices=[]):
+        assert outcome(draw_case(seed)).startswith(("exact", "refused: ", "the library fails: "))
