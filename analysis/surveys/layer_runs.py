@@ -31,11 +31,14 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 class InDouble(TorchFunctionMode):
-    """Lets a model that asks for float32 compute in float64: its softmax, its angles, its norms."""
+    """Lets a model that asks for float32 compute in float64: its softmax, its angles, its norms.
+
+    A table of whole numbers, such as T5's distances, stays in float32, where the model draws the borders of its buckets.
+    """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = {name: _doubled(value) for name, value in (kwargs or {}).items()}
-        if func is Tensor.float:
+        if func is Tensor.float and (args[0].is_floating_point() or args[0].ndim != 2):
             func = Tensor.double
         return func(*map(_doubled, args), **kwargs)
 
