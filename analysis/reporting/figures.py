@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def _count(panel: Axes, *axes: str) -> None:
         getattr(panel, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
 
 
-def _cells(panel: Axes, values: Float[np.ndarray, "row column"], **options):
+def _cells(panel: Axes, values: Shaped[np.ndarray, "row column"], **options):
     """Draw numbers as one small image: each rasterised panel would take memory as large as the figure."""
     return panel.imshow(values, **{"aspect": "auto", "interpolation": "nearest", "cmap": style.WEIGHT_CMAP} | options)
 
