@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
+from typing import Any
 
 from analysis.models.checkpoints import ADAPTER, Checkpoint
 from analysis.models.families.checks import MOST_LAYERS
@@ -160,11 +161,18 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
         raise ValueError(f"{source} has model_type {model_type!r}, which transformers does not know")
     refuse_unknown(model_type, checkpoint.name)
-    kept = {key: value for key, value in settings.items() if key not in CALLERS and not key.startswith("_")}
+    kept = {key: value for key, value in _public(settings).items() if key not in CALLERS}
     try:
         return CONFIG_MAPPING[model_type].from_dict(kept)
     except Exception as error:  # the library's validators raise what they like
         raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())[:300]}") from None
+
+
+def _public(settings: Any) -> Any:
+    """Leave out, at any depth, what begins with an underscore: some of it names code that the library would run."""
+    if not isinstance(settings, dict):
+        return settings
+    return {key: _public(value) for key, value in settings.items() if not key.startswith("_")}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 from analysis.models import extraction, memory, pretrained
 from analysis.models.checkpoints import NotFound, find
+from analysis.models.configuration import read_configuration
 from analysis.models.families import expected
 from analysis.models.reading import load
 from analysis.transformer.attention import attend
@@ -200,3 +201,13 @@ def test_what_the_first_layer_reads_is_made_of_the_embeddings(tmp_path, config):
     tokens, positions, norm = extraction.embed(model, ids)
     states = model(ids[None], output_hidden_states=True).hidden_states
     torch.testing.assert_close(apply_norm(tokens + positions, norm), extraction.attention_inputs(model, states)[0][0])
+
+
+def test_what_begins_with_an_underscore_is_left_out_at_any_depth(tmp_path):
+    inner = {"_attn_implementation_internal": "somebody/kernel", "hidden_size": 48}
+    settings = {"model_type": "clip", "_attn_implementation": "somebody/kernel", "text_config": inner}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    (tmp_path / "model.safetensors").touch()
+    config = read_configuration(find(tmp_path))
+    assert config.text_config.hidden_size == 48
+    assert "somebody" not in str([vars(config), vars(config.text_config)])
