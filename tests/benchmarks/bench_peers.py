@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from book.experiments import peers_packages as packages
-from tests.benchmarks.machine import Race
 
 pytestmark = pytest.mark.slow
 OURS, LENS = "ours", "transformer_lens"
@@ -24,11 +23,6 @@ def _peers():
         pytest.skip(f"the comparison with peers needs {', '.join(absent)}")
 
 
-def race(task, out):
-    """Let our way and that of TransformerLens take turns in one process of the peers' environment."""
-    return Race(packages.measure_way(task, f"{OURS},{LENS}", "race", out)["race"])
-
-
 def test_peers_agree_and_what_each_costs(capsys):
     with capsys.disabled():
         print()
@@ -38,19 +32,6 @@ def test_peers_agree_and_what_each_costs(capsys):
     assert measured["maps", OURS]["megabytes"] < measured["maps", "transformers"]["megabytes"]
     assert measured["viewer", OURS]["hosts"] == 0
     assert measured["viewer", OURS]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
-
-
-def test_spectra_are_faster_than_those_of_transformer_lens(tmp_path, say, at_least):
-    found = race("spectra", tmp_path / "out.npy")
-    say(f"spectra in the peers' environment: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
-    at_least("spectra of 144 heads: TransformerLens itself / ours", found.ratio(LENS, OURS))
-
-
-def test_the_adapter_takes_little_longer_than_transformer_lens(tmp_path, say, at_most):
-    """The adapter checks what it reads and copies it; TransformerLens does neither."""
-    found = race("families", tmp_path / "out.npy")
-    say(f"heads of five models: {1e3 * found.least(OURS):.0f} ms, {LENS} {1e3 * found.least(LENS):.0f} ms")
-    at_most("heads of five models: ours / TransformerLens", found.ratio(OURS, LENS))
 
 
 def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, say):

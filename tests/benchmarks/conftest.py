@@ -10,7 +10,6 @@ import torch
 TYPICAL = {  # of the slowest machine seen
     "1/sigma of all pairs: position by position / ours": 92.6,
     "gates: time per cell, 1,024 / 256 positions": 1.11,
-    "heads of five models: ours / TransformerLens": 1.32,
     "import: the mathematics / torch alone": 1.02,
     "lilliefors: statsmodels loop / ours": 37.7,
     "lilliefors: the formula in float64 / ours": 3.0,
@@ -19,7 +18,6 @@ TYPICAL = {  # of the slowest machine seen
     "semi-bias of 50,257 tokens: all keys first / ours": 16.1,
     "semi-bias of 50,257 tokens: ours / the machine's limit": 4.98,
     "spectra of 144 heads: QR / Gram matrices": 2.15,
-    "spectra of 144 heads: TransformerLens itself / ours": 6.81,
     "spectra of 144 heads: TransformerLens' way, float32 / Gram matrices": 6.13,
     "spectra of 144 heads: TransformerLens' way, float64 / Gram matrices": 7.5,
     "spectra of 144 heads: dense SVD / Gram matrices": 132.0,

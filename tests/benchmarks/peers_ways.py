@@ -1,8 +1,7 @@
 """The ways that ``book.experiments.peers_packages`` measures, run in the peers' environment: each returns a call.
 
 ``python -P peers_ways.py TASK WAY time|memory OUT`` measures one way in a process of its own, saves
-what it computed to ``OUT`` (npy) and prints one line of JSON; ``TASK WAY,WAY race OUT`` lets several ways take turns in
-one process. Functions named ``ours`` use this package, the others a
+what it computed to ``OUT`` (npy) and prints one line of JSON. Functions named ``ours`` use this package, the others a
 peer as its documentation has it, or what one would write without either.
 """
 
@@ -289,10 +288,7 @@ def added(call) -> float:
 
 
 def measure(task: str, way: str, what: str, out: str) -> dict:
-    """Measure one way once it is prepared: processor seconds of the fastest call, or the memory of the first.
-
-    Of several ways, ``race`` gives the seconds of each in rounds.
-    """
+    """Measure one way once it is prepared: processor seconds of the fastest call, or the memory of the first."""
     scale = SCALE.get((task, way), 1)
     if task == "import":
         start, before = time.process_time(), resident()
@@ -307,10 +303,6 @@ def measure(task: str, way: str, what: str, out: str) -> dict:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     with torch.no_grad():
-        if what == "race":
-            from tests.benchmarks.machine import race
-
-            return {"race": race({name: globals()[f"{task}_{name}"]() for name in way.split(",")}).seconds}
         call = globals()[f"{task}_{way}"]()
         if what == "memory":
             return {"megabytes": added(call)}

@@ -355,12 +355,6 @@ def blank(browser, page_source):
     tab.close()
 
 
-@pytest.mark.parametrize("page_source", ["<main><h1>A</h1><p style='color:#ccc;background:#fff'>pale</p></main>"])
-def test_pale_text_is_found(blank):
-    blank.evaluate(AXE_SCRIPT)
-    assert any("color-contrast" in finding for finding in findings(blank))
-
-
 @pytest.mark.parametrize(
     "page_source",
     [
@@ -386,19 +380,3 @@ def test_a_file_that_is_missing_and_a_host_outside_are_noticed(visit, tmp_path):
     opened = visit((tmp_path / "a.html").as_uri())
     assert opened.outside == ["http://127.0.0.1:9/x.png"]
     assert any("none.js" in error for error in opened.errors)
-
-
-@pytest.mark.parametrize(
-    "page_source",
-    [
-        "<article class='bd-article'><div class='cell_output'><pre>short</pre>"
-        "<pre style='width:50px; overflow-x:auto'>a long line</pre></div></article>"
-    ],
-)
-def test_output_that_scrolls_is_found(blank):
-    assert blank.evaluate(SCROLLED) == ["a long line"]
-
-
-@pytest.mark.parametrize("page_source", ["<article class='bd-article'><p style='width:600px'>wide</p></article>"])
-def test_wide_content_is_found(blank):
-    assert "width:600px" in blank.evaluate(SIDEWAYS)[0]

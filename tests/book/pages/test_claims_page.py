@@ -10,7 +10,6 @@ from sphinx.application import Sphinx
 from analysis.core.files import write_json
 from book._ext import claims_published
 from book._ext import verdicts as shown_verdicts
-from book._ext.claims_table import for_a_column
 from book.publish import execution, ledger
 
 PAGE = "# The claims\n\n```{claims-filter}\n```\n\n```{claims-table}\n```\n\n```{definitions-table}\n```\n"
@@ -196,17 +195,6 @@ def test_every_verdict_that_may_surprise_says_why_it_matters():
     assert [i for i in surprising if not ledger.claim_of(i).matters] == []
 
 
-def test_anchors_are_lower_case():
-    assert shown_verdicts.anchor("claim", "K-15") == "claim-k-15"
-    assert shown_verdicts.slug("not reproduced") == "not-reproduced"
-
-
-def test_each_verdict_in_a_chapter_links_back_to_its_row(build):
-    _, chapter, _ = build(verdicts())
-    box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</div>', chapter, re.DOTALL)[0]
-    assert 'href="../claims.html#claim-k-15"' in box
-
-
 def test_a_verdict_says_what_the_document_says_and_what_we_found(build):
     _, chapter, _ = build(verdicts())
     box = re.search(r'<div class="[^"]*verdict[^>]*id="verdict-k-15".*?</div>', chapter, re.DOTALL)[0]
@@ -246,11 +234,6 @@ def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
     assert "no verdict" not in warnings
 
 
-def test_a_chapter_that_is_awaited_and_there_must_judge(build):
-    _, _, warnings = build(verdicts()[:-2], awaited=("evidence/semi-bias",))
-    assert "gives no verdict on K-27, K-28" in warnings
-
-
 def test_the_published_copy_fits_its_schema_and_names_every_cell(build, tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     build(verdicts())
@@ -274,29 +257,3 @@ def test_the_figure_counts_what_the_cells_said_of_claims_that_could_be_otherwise
     assert counts["K"]["open"] == 2
     assert sum(n for its in counts.values() for n in its.values()) == len(ledger.testable())
     assert f"GPT-2's attention biases: {len(own) - 2} corrected, 2 open;" in claims_published.alt(counts)
-
-
-def test_the_form_offers_every_document_and_verdict(build):
-    claims, *_ = build(verdicts())
-    form = re.search(r'<form class="claims-filter".*?</form>', claims, re.DOTALL)[0]
-    assert [v for v in re.findall(r'value="([^"]+)"', form) if len(v) == 1] == ["k", "m", "i", "p", "b"]
-    chapters = {claim.chapter for claim in ledger.testable()}
-    offered = 3 + len(ledger.DOCUMENTS) + len(ledger.OUTCOMES) + 1 + len(chapters) + 2  # "all" thrice, open, two orders
-    assert form.count("<option") == offered
-    row = re.search(r'<tr[^>]*id="claim-k-15"', claims)[0]
-    assert "document-k" in row
-    assert "outcome-corrected" in row
-    assert "chapter-semi-bias" in row
-    assert "claims-filter.js" in claims
-
-
-def test_long_formulas_break_in_braces_and_between_brackets_and_short_ones_do_not():
-    long = {claim.id: for_a_column(claim.claim) for claim in ledger.claims()}
-    assert r"(Y^{(i)}+X^{(i)})$ ${}-\mathbf 1" in long["B-94"]
-    assert r"W_1$ ${}+\mathbf 1b_1^{\top},0\}W_2$" in long["B-98"]
-    assert for_a_column("$A=B-C$ and $x^{a-b}$") == "$A=B-C$ and $x^{a-b}$"
-    for text in long.values():
-        for formula in re.findall(r"\$([^$]+)\$", text):
-            plain = formula.replace(r"\{", "").replace(r"\}", "")
-            assert plain.count("{") == plain.count("}")
-            assert plain.count(r"\left") == plain.count(r"\right")

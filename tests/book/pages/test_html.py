@@ -146,12 +146,6 @@ def test_the_search_finds_formulas_and_statements_by_name(html):
     assert not {name for name in named if "$" not in name} - found
 
 
-def test_mathjax_lies_beside_the_pages(html):
-    folder = html / "_static" / "vendor" / "mathjax"
-    assert (folder / "tex-chtml.js").stat().st_size > 500_000
-    assert len(list((folder / "output/chtml/fonts/woff-v2").glob("*.woff"))) >= 20
-
-
 def test_a_broken_anchor_is_found(tmp_path):
     (tmp_path / "a.html").write_text("<p id=x><a href='b.html#here'></a><a href='b.html#gone'></a><a href='c.html'>")
     (tmp_path / "b.html").write_text("<p id=here><p id=here>")

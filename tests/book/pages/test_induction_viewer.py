@@ -206,18 +206,6 @@ def test_any_symbols_are_shown_as_they_are_and_fit(tab, typed):
     assert tab.locator(".iv b").count() == 0
 
 
-def test_the_table_is_labelled_and_the_page_does_not_scroll_sideways(tab):
-    for name in STEPS:
-        tab.get_by_role("button", name=name).click()
-        assert tab.locator("#iv-table caption").inner_text()
-        assert tab.locator("#iv-table tbody th[scope=row]").count() == 6
-        assert tab.eval_on_selector(".iv", "viewer => viewer.scrollWidth <= viewer.clientWidth + 1")
-    masked = tab.locator("#iv-table td.iv-masked")
-    tab.get_by_role("button", name="Layer 1 weights").click()
-    assert masked.count() == 15
-    assert "masked" in masked.first.text_content()
-
-
 def test_a_click_and_the_arrow_keys_choose_the_row_that_is_explained(tab):
     tab.locator("#iv-table tbody tr").nth(2).click()
     assert "Row b at position 2" in tab.inner_text("#iv-say")
@@ -237,7 +225,6 @@ def test_in_the_book_it_does_the_same(visit):
     tab = visit(BUILT)
     for case in TYPED:
         test_a_typed_sequence_gives_the_numbers_of_the_package(tab, *case)
-    test_the_table_is_labelled_and_the_page_does_not_scroll_sideways(tab)
     test_the_keyboard_walks_through_all_steps(tab)
     test_a_click_and_the_arrow_keys_choose_the_row_that_is_explained(tab)
     test_what_cannot_be_computed_is_said_and_the_last_table_stays(tab, "#iv-beta", "-1", "sharpness must")

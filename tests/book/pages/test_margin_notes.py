@@ -1,11 +1,9 @@
 """The notes in the margin of a story: each repeats a link of the paragraph beside it, and covers nothing."""
 
-import doctest
 from itertools import pairwise
 
 import pytest
 
-from book._ext import margin_notes
 from tests.book.pages.book_pages import PHONE
 from tools import stories
 
@@ -31,11 +29,6 @@ def notes(tab, html, page, viewport):
     return tab.evaluate(NOTES)
 
 
-def test_a_reference_is_shortened():
-    assert doctest.testmod(margin_notes).failed == 0
-    assert doctest.testmod(margin_notes).attempted > 0
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize("page", stories.pages())
 def test_a_note_stands_beside_the_links_that_it_repeats(tab, html, page):
@@ -55,8 +48,3 @@ def test_a_note_stands_beside_the_links_that_it_repeats(tab, html, page):
 @pytest.mark.browser
 def test_a_phone_shows_no_notes(tab, html):
     assert not any(note["shown"] for note in notes(tab, html, stories.pages()[0], PHONE))
-
-
-@pytest.mark.browser
-def test_evidence_has_no_notes(tab, html):
-    assert notes(tab, html, "book/evidence/bert-rank", {"width": 1250, "height": 900}) == []

@@ -21,15 +21,3 @@ def test_paper_is_light(browser, theme):
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(THEME) == theme
     page.close()
-
-
-def test_a_number_stands_beside_its_formula_and_code_with_its_figure(browser):
-    page = browser.new_page()
-    page.set_content("""<div class="bd-article"><div class="cell_input">code</div>
-        <div class="cell_output"><figure></figure></div><div class="math">a</div></div>""")
-    page.add_style_tag(path=ROOT / "book/assets/book.css")
-    page.emulate_media(media="print")
-    style = "getComputedStyle(document.querySelector('.%s')).%s"
-    assert page.evaluate(style % ("math", "whiteSpace")) == "normal"
-    assert page.evaluate(style % ("cell_input", "breakAfter")) == "avoid"
-    page.close()

@@ -37,15 +37,6 @@ def test_a_figure_is_enlarged_by_a_tap_and_by_the_keyboard(tab):
 
 
 @browser_only
-def test_every_figure_has_its_button(tab):
-    assert (
-        tab.locator("figure figcaption button.enlarge").count()
-        == tab.locator("figure:not(:has(> .play)) img").count()
-        > 0
-    )
-
-
-@browser_only
 def test_an_address_that_is_none_leads_back(browser, html):
     tab = browser.new_page()
     tab.route("**/*", lambda route: route.fulfill(body=(html / "404.html").read_bytes(), content_type="text/html"))
@@ -58,15 +49,3 @@ def test_an_address_that_is_none_leads_back(browser, html):
         link = tab.locator("a", has_text="the first page")
         assert link.evaluate("link => link.href") == f"http://book.test/{first}"
     tab.close()
-
-
-@browser_only
-def test_what_can_be_done_with_a_figure_is_one_icon_until_it_is_asked_for(tab):
-    menu = tab.locator("details.downloads").last  # another test has opened the first
-    assert not menu.locator("a").first.is_visible()
-    box = menu.locator("summary").bounding_box()
-    assert min(box["width"], box["height"]) >= 24
-    assert menu.locator("svg").get_attribute("aria-label")
-    menu.locator("summary").click()
-    assert [link.inner_text() for link in menu.locator("a").all()] == ["SVG", "PNG", "data (NPZ)", "CSV", "JSON"]
-    assert menu.locator("a").first.is_visible()

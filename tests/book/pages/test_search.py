@@ -63,17 +63,6 @@ def test_what_is_called_by_its_name_comes_first(tab, words):
 
 
 @pytest.mark.browser
-def test_a_term_comes_first_where_sphinx_has_forgotten_it(browser, html):
-    tab = browser.new_page()
-    tab.goto((html / "search.html").as_uri() + "?q=attention")
-    tab.locator("#search-results li").first.wait_for()
-    tab.evaluate("Search._index.indexentries = {}; Search._index.objects = {}")  # as after a build of other pages
-    for term, anchor in (("semi-bias", "semi-bias"), ("Ladder of controls", "ladder-of-controls")):
-        assert tab.evaluate(AGAIN, term)[0] == f"glossary.html#term-{anchor}"
-    tab.close()
-
-
-@pytest.mark.browser
 def test_a_word_that_no_page_has_hides_nothing_and_alone_finds_nothing(tab):
     known = tab.evaluate(AGAIN, "participation ratio")
     assert known[0] in tab.evaluate(AGAIN, "participation ratio zzyzx")

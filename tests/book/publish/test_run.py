@@ -3,10 +3,8 @@
 import hashlib
 import json
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,20 +42,6 @@ RUN = (
     "import json, sys; from pathlib import Path; from book.publish import run\n"
     "run.run('my-tiny', Path(sys.argv[1]), json.loads(sys.argv[2]), html=False)"
 )
-
-# what `make test &` starts is deaf to SIGINT
-ENDED = (
-    "import json, signal, sys; from pathlib import Path\n"
-    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from analysis.core.processes import interrupt_on_signals; from book.publish import run\n"
-    "with interrupt_on_signals(): run.run('my-tiny', Path(sys.argv[1]), {}, html=False)"
-)
-SLEEPS = """
-import os, pathlib, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
-pathlib.Path("../pids").write_text(f"{os.getpid()} {child.pid}")
-time.sleep(300)
-"""
 
 
 @pytest.fixture
@@ -195,37 +179,6 @@ def test_what_cannot_be_is_refused_before_anything_runs(options, message, capsys
     assert main(["run", *options]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are read from /proc")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_kernel_and_what_it_started_and_leaves_nothing(book, tmp_path, number):
-    edit(book / "book" / "my-tiny.md", "print(MODEL, TEXTS)", SLEEPS)
-    pids, out = book / "pids", tmp_path / "out"
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDED, str(out)], cwd=book, env=environment(), text=True, stderr=subprocess.PIPE
-    ) as process:
-        while not pids.exists() or len(pids.read_text().split()) < 2:
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.05)
-        process.send_signal(number)
-        _, errors = process.communicate()
-    assert errors.strip().endswith("KeyboardInterrupt" if number == signal.SIGINT else "Terminated: SIGTERM")
-    assert not out.exists()
-    for _ in range(100):
-        if not any(map(is_running, map(int, pids.read_text().split()))):
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("the kernel or its child is still running")
 
 
 @pytest.mark.parametrize("path", ["a`b", "``", "x`<script>alert(1)</script>`y", "one\n```\n# two", "a{evidence}`K-15`"])
