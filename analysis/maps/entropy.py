@@ -41,7 +41,7 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
     --------
     >>> relative_entropy(torch.tensor([[[0.5, 0.5]]])).round(decimals=3)
     tensor([[1.]])
-    >>> relative_entropy(torch.tensor([[[0.5, 0.5, 0.0]]]), keys=2)
+    >>> relative_entropy(torch.tensor([[[0.5, 0.5, 0.0]]]), keys=2).round(decimals=3)
     tensor([[1.]])
     """
     _check_maps(attention)

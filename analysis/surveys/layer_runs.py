@@ -33,7 +33,7 @@ HALF = (torch.float16, torch.bfloat16)
 class InDouble(TorchFunctionMode):
     """Lets a model that asks for float32 compute in float64: its softmax, its angles, its norms.
 
-    A table of whole numbers, such as T5's distances, stays in float32, where the model draws the borders of its buckets.
+    A table of whole numbers, such as T5's distances, stays in float32, where the borders of its buckets are drawn.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
