@@ -1,4 +1,4 @@
-"""The reports that are built with the book: one page for each small model, made by ``python -m analysis report``."""
+"""What is built with the book besides its pages: a report on each small model, and the papers judged with the kit."""
 
 import hashlib
 import shutil
@@ -12,14 +12,16 @@ MODELS = ("minilm", "gpt2-mini", "neox-mini")
 TEXTS = 8
 """How many of the bundled passages are read: enough for a page that shows what a report is."""
 MADE = execution.BUILD / "reports-made"
+PAPERS = execution.ROOT / "claims" / "examples"
 BOOK = "../../book"
 
 
 def digest(name: str) -> str:
-    """Name what a report is made of: the library's code, and the model's files."""
-    library = execution.ROOT / "analysis"
-    sources = sorted(path for pattern in ("*.py", "*.html", "*.mplstyle") for path in library.rglob(pattern))
-    about = checkpoints.find(name).provenance()
+    """Name what a report is made of: the library's code, and the model's files; or the kit's, and the papers'."""
+    folders = [execution.ROOT / "analysis", *([execution.ROOT / "claims"] if name == PAPERS.name else [])]
+    kinds = ("*.py", "*.html", "*.mplstyle", "*.yml")
+    sources = sorted(path for folder in folders for kind in kinds for path in folder.rglob(kind))
+    about = checkpoints.find(name).provenance() if name in MODELS else {"sha256": "", "settings": ""}
     total = hashlib.sha256(repr((about["sha256"], about["settings"], TEXTS, BOOK)).encode())
     for path in sources:
         total.update(path.read_bytes())
@@ -27,20 +29,26 @@ def digest(name: str) -> str:
 
 
 def out_of_date() -> list[str]:
-    """Name the models whose report is not of the present library and files."""
+    """Name the models whose report is not of the present library and files, and the papers if judged by others."""
 
     def mark(name: str) -> str:
         path = MADE / f"{name}.digest"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
-    return [name for name in MODELS if mark(name) != digest(name)]
+    return [name for name in (*MODELS, PAPERS.name) if mark(name) != digest(name)]
 
 
 def make_reports() -> None:
     """Make the reports that are out of date."""
     from analysis.reporting.making import FILES, report
+    from claims_kit import __main__ as kit
 
     for name in out_of_date():
+        if name == PAPERS.name:
+            if kit.check([PAPERS], MADE / name):
+                raise SystemExit("a paper's claim is open")
+            write_atomically(MADE / f"{name}.digest", digest(name))
+            continue
         for file in FILES:  # of an earlier build, which may have kept no list of what it wrote
             (MADE / name / file).unlink(missing_ok=True)
         report(name, out=MADE / name, count=TEXTS, book=BOOK)
@@ -52,6 +60,7 @@ def place_reports(html: Path) -> list[Path]:
     places = [html / "reports" / name for name in MODELS]
     for place in places:
         shutil.copytree(MADE / place.name, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK, WRITTEN))
+    shutil.copytree(MADE / PAPERS.name, html / "judged", dirs_exist_ok=True)
     return [place / "index.html" for place in places]
 
 

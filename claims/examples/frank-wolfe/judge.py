@@ -31,7 +31,7 @@ seeds = range(SEEDS)
 # %%
 gap = limit_gap()
 same = {name: same_target(name) for name in ("gpt2-mini", "minilm")}
-one_sign = sum(semidefinite_heads(name) for name in ("gpt2", "gpt2-mini", "minilm"))
+one_sign = sum(semidefinite_heads(name) for name in ("gpt2-first-layer", "gpt2-mini", "minilm"))
 judge(
     "F-1",
     "conditional",

@@ -102,7 +102,7 @@ def kept(heads: int, groups: int, tensors: int) -> float:
 
 def layers() -> list[AttentionLayer]:
     """Return the first layer of GPT-2 and all layers of a small GPT-2 and of MiniLM."""
-    return [analysis.load("gpt2").layers[0], *(layer for name in TRAINED for layer in analysis.load(name).layers)]
+    return [layer for name in ("gpt2-first-layer", *TRAINED) for layer in analysis.load(name).layers]
 
 
 def cosine(one: Tensor, other: Tensor) -> float:
