@@ -48,7 +48,9 @@ def judge(
     if holds := held(f"{claim}: {outcome!r}", when, turned_by):
         show(Verdict(claim, outcome, evidence, more, source(when, turned_by)))
     else:
-        show(NotHere(claim, inputs.chosen().describe(), source(when), holds, measured(when)))
+        # where nothing can be told, the variables may be the records of the book's own models
+        values = {} if holds is None else measured(when)
+        show(NotHere(claim, inputs.chosen().describe(), source(when), holds, values))
 
 
 def finding(label: str, *, when: Callable, turned_by: Mapping[str, object]) -> None:
@@ -85,10 +87,13 @@ class NotHere:
         fails = "cannot be told" if self.holds is None else "does not hold"
 
         def sentence(inputs: str, condition: str, values: str) -> str:
-            return f"{book}With {inputs} its condition, {condition}, {fails}: {values}."
+            return f"{book}With {inputs} its condition, {condition}, {fails}{values and f': {values}'}."
 
-        plain = sentence(self.inputs, self.condition, said(self.values))
-        marked = sentence(phrases.as_text(self.inputs), *map(phrases.as_code, (self.condition, said(self.values))))
+        values = said(self.values)
+        plain = sentence(self.inputs, self.condition, values)
+        marked = sentence(
+            phrases.as_text(self.inputs), phrases.as_code(self.condition), values and phrases.as_code(values)
+        )
         return {"text/plain": f"{self.id} not here: {plain}", "text/markdown": f"**{self.id} · not here.** {marked}"}
 
 

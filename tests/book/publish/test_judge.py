@@ -76,6 +76,8 @@ def test_with_other_texts_a_condition_that_fails_is_a_note_with_the_values_and_t
         "K-15 not here: The book's verdict is 'reproduced'. With the texts of mine.txt its condition, gap < 1e-12 and "
         "max(shares) > 0.3, does not hold: gap = 0.25, shares = [0.5 0.25]."
     )
+    (shown,), _ = judge(when="None if gap else max(shares)", inputs=own)
+    assert shown["text/plain"].endswith("None if gap else max(shares), cannot be told.")
     (shown,), _ = judge(inputs=own, turned_by="{}")
     assert shown["text/plain"] == "K-15 reproduced: It stays."
 
