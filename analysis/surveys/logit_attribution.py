@@ -103,7 +103,8 @@ def logit_parts(model: AnyModel, inputs: Any, tokens: Any = None, *, position: i
     >>> read = load(pretrained.load("gpt2-mini", task="lm"))
     >>> ids = torch.arange(5, 14)[None]
     >>> parts = logit_parts(read, ids, tokens=[7, 8])
-    >>> parts.heads.shape, torch.allclose(parts.logits(), read.module(ids).logits[:, -1, 7:9], atol=1e-4)
+    >>> own = read.module(ids).logits[:, -1, 7:9]
+    >>> parts.heads.shape, torch.allclose(parts.logits(), own, atol=1e-4)
     (torch.Size([1, 2, 8, 2]), True)
     """
     given = load(model)

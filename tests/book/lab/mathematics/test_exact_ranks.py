@@ -89,7 +89,6 @@ def test_centring_costs_a_rank_exactly_where_ones_lie_in_the_row_space(matrix):
     with_ones = exact_ranks.exact_rank(np.vstack([matrix, np.ones_like(matrix[:1])]))
     inside = with_ones == exact_ranks.exact_rank(matrix)
     assert exact_ranks.exact_rank(centred) == exact_ranks.exact_rank(matrix) - inside
-    assert rank.centred_rank(x) == exact_ranks.exact_rank(centred)
     assert (rank.distance_of_ones(x) < 1e-9) == inside
 
 
