@@ -12,7 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = "README.md", "book/how-do-i.md"
-ELSEWHERE = "transformer_lens", "peft", "my-model"  # a cell that needs another package, or a reader's own files
+ELSEWHERE = (
+    "transformer_lens",
+    "peft",
+    "cross_parts",
+    "looked_at",
+    "my-model",
+)  # a cell that needs another package, or a reader's own files
 LEFT_OUT = "_build", ".venv", ".peers", ".git", "*.egg-info", "build", "__pycache__", "runs"
 MEGABYTES = 40
 CELL = re.compile(r"```(?:python|\{code-cell\}[^\n]*)\n(?:---\n.*?\n---\n|:[^\n]*\n)*(.*?)```", re.DOTALL)
