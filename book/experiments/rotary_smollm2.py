@@ -118,8 +118,8 @@ def with_random_angles(constants: Constants, rotary: Rotary, generator: torch.Ge
 def previous(scores: Float[Tensor, "passage head query key"]) -> Float[Tensor, "passage head"]:
     """Return the mean attention of the queries from the second on to the word before.
 
-    >>> previous(torch.zeros(1, 1, 3, 3)).item()  # a half and a third
-    0.4166666865348816
+    >>> round(previous(torch.zeros(1, 1, 3, 3)).item(), 4)  # a half and a third
+    0.4167
     """
     return mask_future(scores).softmax(-1).diagonal(-1, -2, -1).mean(-1)
 
