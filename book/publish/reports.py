@@ -18,18 +18,18 @@ BOOK = "../../book"
 
 def digest(name: str) -> str:
     """Name what a report is made of: the library's code, and the model's files; or the kit's, and the papers'."""
-    folders = [execution.ROOT / "analysis", *([execution.ROOT / "claims"] if name == PAPERS.name else [])]
+    folders = [execution.ROOT / "analysis", *([execution.ROOT / execution.KIT, PAPERS] if name == PAPERS.name else [])]
     kinds = ("*.py", "*.html", "*.mplstyle", "*.yml")
     sources = sorted(path for folder in folders for kind in kinds for path in folder.rglob(kind))
-    about = checkpoints.find(name).provenance() if name in MODELS else {"sha256": "", "settings": ""}
-    total = hashlib.sha256(repr((about["sha256"], about["settings"], TEXTS, BOOK)).encode())
+    about = checkpoints.find(name).provenance() if name in MODELS else {}
+    total = hashlib.sha256(repr((about.get("sha256"), about.get("settings"), TEXTS, BOOK)).encode())
     for path in sources:
         total.update(path.read_bytes())
     return total.hexdigest()
 
 
 def out_of_date() -> list[str]:
-    """Name the models whose report is not of the present library and files, and the papers if judged by others."""
+    """Name what was not made with the present library and files: models by name, and the papers."""
 
     def mark(name: str) -> str:
         path = MADE / f"{name}.digest"
@@ -39,20 +39,30 @@ def out_of_date() -> list[str]:
 
 
 def make_reports() -> None:
-    """Make the reports that are out of date."""
-    from analysis.reporting.making import FILES, report
-    from claims_kit import __main__ as kit
-
+    """Make what is out of date."""
     for name in out_of_date():
         if name == PAPERS.name:
-            if kit.check([PAPERS], MADE / name):
-                raise SystemExit("a paper's claim is open")
-            write_atomically(MADE / f"{name}.digest", digest(name))
-            continue
-        for file in FILES:  # of an earlier build, which may have kept no list of what it wrote
-            (MADE / name / file).unlink(missing_ok=True)
-        report(name, out=MADE / name, count=TEXTS, book=BOOK)
+            judge_papers()
+        else:
+            make_report(name)
         write_atomically(MADE / f"{name}.digest", digest(name))
+
+
+def make_report(name: str) -> None:
+    """Write the page about a model."""
+    from analysis.reporting.making import FILES, report
+
+    for file in FILES:  # of an earlier build, which may have kept no list of what it wrote
+        (MADE / name / file).unlink(missing_ok=True)
+    report(name, out=MADE / name, count=TEXTS, book=BOOK)
+
+
+def judge_papers() -> None:
+    """Write a page about each paper that was judged with the kit; a claim without a verdict ends the build."""
+    from claims_kit import __main__ as kit
+
+    if kit.check([PAPERS], MADE / PAPERS.name):
+        raise SystemExit("a paper's claim is open")
 
 
 def place_reports(html: Path) -> list[Path]:
