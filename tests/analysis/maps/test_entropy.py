@@ -44,3 +44,8 @@ def test_a_divergence_from_a_tiny_probability_is_finite():
     tiny = torch.tensor([1e-42, 1.0])  # 1 / 1e-42 is infinite in float32
     due = -math.log(1e-42)
     torch.testing.assert_close(entropy.kullback_leibler(torch.tensor([1.0, 0.0]), tiny).item(), due, rtol=1e-4, atol=0)
+
+
+def test_a_constant_added_to_a_row_of_scores_leaves_its_entropy():
+    scores = torch.randint(-8, 8, (3, 5, 7), generator=torch.Generator().manual_seed(0)).float() / 4
+    torch.testing.assert_close(entropy.entropy_of_scores(scores + 1e6), entropy.entropy_of_scores(scores))
