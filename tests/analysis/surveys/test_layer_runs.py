@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from analysis import attend, compute_scores, layer_inputs, load, score_parts
 from analysis.maps.streaming import MapStatistics
@@ -10,7 +11,8 @@ from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
-from analysis.surveys.layer_runs import run_layers, visit_layers
+from analysis.surveys.layer_runs import InDouble, run_layers, visit_layers
+from tools.other_machine import OtherMachine
 
 TEXTS = ["Nobody expects it.", "A longer sentence, so that the first one is padded on one of its sides."]
 
@@ -125,3 +127,12 @@ def test_refusals():
         layer_inputs(model, ids, 4)
     with pytest.raises(ValueError, match="training mode"):
         layer_inputs(model.train(), ids)
+
+
+def test_a_run_in_float64_puts_distances_into_the_buckets_of_float32():
+    distance = torch.arange(32) - torch.arange(32)[:, None]
+    with OtherMachine(1):  # whose logarithm of a border is another one in float64
+        due = T5Attention._relative_position_bucket(distance)
+        with InDouble():
+            found = T5Attention._relative_position_bucket(distance)
+    torch.testing.assert_close(found, due, rtol=0, atol=0)
