@@ -71,12 +71,13 @@ Play.viewer("why", async root => {
   function tell() {
     const { word: i, to: j } = state, its = score(i, j), total = its.reduce((a, b) => a + b), [layer, at] = heads[state.head];
     const [before, first, same, then] = targets.subarray(4 * state.head), back = i - j, words = back === 1 ? "one word" : `${back} words`;
-    const reasons = ["because of what the two words are (content)", `because any word standing here would like ${name(j)} (semi-bias)`,
-      `because of the distance, ${back ? `${words} back` : "none"}, whatever the words are (kernel)`, `because of how far back ${name(i)} looks, whatever stands there (query side)`];
+    const reasons = ["what the two words are", `that any word standing here would like ${name(j)}`,
+      `the distance, ${back ? `${words} back` : "none"}, whatever the two words are`, `how far back ${name(i)} likes to look, whatever stands there`];
+    // The last two know the place and not the word, so they count as one reason.
+    const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
     about.textContent = `Layer ${layer}, head ${at}. On ${values.passages} other pieces of prose it gives the token before ${percent(before)} of its attention, the first token ${percent(first)}, an earlier copy of the token that looks ${percent(same)}, and what followed this copy ${percent(then)}.`;
-    const best = its.indexOf(Math.max(...its));
-    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. Its score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average of what it sees. `
-      + (its[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "the distance.", "how far back this word looks."][best]}`);
+    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. That score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average score that ${name(i)} gives. `
+      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "how far away it stands."][best]}`);
     const widest = Math.max(...its.map(Math.abs), 1);
     body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part },
       element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` }), ` ${number(part)}`))),
