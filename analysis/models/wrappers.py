@@ -12,10 +12,8 @@ from torch import Tensor
 
 DOWNLOADED = "transformers_modules."
 """Where transformers puts the code of a model's folder."""
-
-
 LINEAR = ("torch.nn.modules.", "transformers.models.")
-"""Where the kinds of Linear are from that multiply by their weight as it is."""
+"""Where the `forward` of a Linear is from that multiplies by its weight as it is."""
 
 
 def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
@@ -26,6 +24,8 @@ def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
     ValueError
         If what its layers compute is not what their matrices say, with a line that helps.
     """
+    if isinstance(source, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+        source = source.module
     source = getattr(source, "_orig_mod", source)  # of torch.compile: hooks are on what was compiled
     if not hasattr(config := getattr(source, "config", None), "to_dict"):
         raise ValueError(f"source must be a model of transformers with a configuration, got {type(source).__name__}")
@@ -33,6 +33,11 @@ def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
         raise ValueError(
             f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "
             f"{config.model_type}: load it with trust_remote_code=False, if it is the same"
+        )
+    if inside := [path for path, _ in source.named_modules() if path.endswith("_orig_mod")]:
+        raise ValueError(
+            f"source has a compiled part inside ({inside[0].removesuffix('._orig_mod')}): give the model as it was "
+            "before torch.compile, or compile the whole of it"
         )
     if hasattr(source, "prompt_encoder"):
         raise ValueError(
@@ -48,7 +53,7 @@ def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
     if inside := [path for path, part in source.named_modules() if _is_quantised(part)]:
         raise ValueError(
             f"source has quantised modules inside ({inside[0]}), of which there are no matrices to read: "
-            "dequantise it first, model = model.dequantize(), or load it without a quantization_config"
+            "dequantise it first, model = model.dequantize(), or give the model as it was before"
         )
     return source
 
@@ -70,4 +75,4 @@ def _is_quantised(part: torch.nn.Module) -> bool:
         return True
     if isinstance(weight, Tensor) and type(weight) not in (Tensor, torch.nn.Parameter):
         return True
-    return isinstance(part, torch.nn.Linear) and not type(part).__module__.startswith(LINEAR)
+    return isinstance(part, torch.nn.Linear) and not type(part).forward.__module__.startswith(LINEAR)
