@@ -22,7 +22,8 @@ _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@.+)?")
 """An owner and a model, and a revision of it."""
 ADAPTER = (
     "adapter of another model (adapter_config.json): merge the two first and save them, "
-    "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(OTHER), and give that folder"
+    "peft.AutoPeftModelForCausalLM.from_pretrained(FOLDER).merge_and_unload().save_pretrained(OTHER), and give that "
+    "folder; of another task_type it is another class of peft"
 )
 """What an adapter is told by, and what to do.
 

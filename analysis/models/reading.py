@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import ismethod
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,9 @@ from analysis.models.families.row import Config, Family, Rest
 from analysis.models.families.tensors import Source, Tensors, file_source, module_source
 from analysis.models.files import MissingTensor, is_partial
 from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
+from analysis.models.wrappers import unwrap
 
 BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
-DOWNLOADED = "transformers_modules."
-"""Where transformers puts the code of a model's folder."""
 NAMED = 4
 """How many missing tensors a model prints."""
 HASHED = 2**30
@@ -419,6 +417,7 @@ def load(
     dtype: torch.dtype = torch.float32,
     tokenizer: Any = None,
     stand_in: bool = False,
+    merge: bool = False,
 ) -> Model:
     """Open a model, given by name, by folder, or as a module of transformers in memory.
 
@@ -439,6 +438,9 @@ def load(
         Tokenizer of a module in memory, for functions that take a text.
     stand_in
         As in `find`: whether a smaller model may take the place of one that is not here.
+    merge
+        Whether to read a copy of a module of peft in memory that has its adapter (LoRA) merged; the module stays as it
+        is.
 
     Raises
     ------
@@ -461,35 +463,13 @@ def load(
             return source if tokenizer is None else replace(source, held=(source.held[0], tokenizer))
         source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
-        source = getattr(source, "_orig_mod", source)  # of torch.compile: hooks are on what was compiled
-        config, name = getattr(source, "config", None), type(source).__name__
-        if not hasattr(config, "to_dict"):
-            raise ValueError(f"source must be a model of transformers with a configuration, got {name}")
-        if own := [type(part).__name__ for part in source.modules() if type(part).__module__.startswith(DOWNLOADED)]:
-            raise ValueError(
-                f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "
-                f"{config.model_type}: load it with trust_remote_code=False, if it is the same"
-            )
-        if inside := [path for path, _ in source.named_modules() if path.endswith((".base_layer", ".lora_A"))]:
-            raise ValueError(
-                f"source has an adapter inside ({inside[0]}), which changes what its layers compute: merge it first, "
-                "model = model.merge_and_unload()"
-            )
-        if inside := [path for path, part in source.named_modules() if _is_quantised(part)]:
-            raise ValueError(
-                f"source has quantised modules inside ({inside[0]}), of which there are no matrices to read: "
-                "dequantise it first, model = model.dequantize(), or load it without a quantization_config"
-            )
-        return replace(_choose(config, module_source(source), stack, name, None), held=(source, tokenizer))
+        source = unwrap(source, merge=merge)
+        read = _choose(source.config, module_source(source), stack, type(source).__name__, None)
+        return replace(read, held=(source, tokenizer))
     checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
     read = _choose(config, file_source(checkpoint, dtype), stack, checkpoint.name, checkpoint)
     return replace(read, dtype=dtype, held=(None, tokenizer))
-
-
-def _is_quantised(part: torch.nn.Module) -> bool:
-    weight = getattr(part, "weight", None)
-    return ismethod(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point())
 
 
 def _choose(config: Config, source: Source, stack: str | None, name: str, checkpoint: Checkpoint | None) -> Model:

@@ -113,7 +113,7 @@ def test_a_folder_does_not_choose_the_attention(tmp_path, monkeypatch, key, seed
 def test_an_adapter_is_refused(tmp_path):
     folder = write_model(tmp_path / "tiny")
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "evil/model"}')
-    said = r"adapter of another model .*merge the two first and save them, peft\.AutoPeftModel.*save_pretrained"
+    said = r"adapter of another model .*merge the two first and save them, peft\.AutoPeftModelForCausalLM\..*save_"
     with pytest.raises(ValueError, match=said):
         pretrained.load(find("tiny", folder=folder))
     (folder / "config.json").unlink()
@@ -121,12 +121,35 @@ def test_an_adapter_is_refused(tmp_path):
         find("tiny", folder=folder)
 
 
-def test_an_adapter_in_memory_is_refused_with_how_to_merge_it(tmp_path):
+class Adapted(torch.nn.Module):
+    """What peft puts around a model, so far as it is asked for here."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.config = model, model.config
+        self.model.h[0].attn.c_attn = torch.nn.ModuleDict({"base_layer": model.h[0].attn.c_attn})
+
+    def merge_and_unload(self):
+        self.model.h[0].attn.c_attn = self.model.h[0].attn.c_attn["base_layer"]
+        self.model.h[0].attn.c_attn.weight.data += 1
+        return self.model
+
+
+def test_an_adapter_in_memory_is_refused_or_merged_in_a_copy(tmp_path):
+    plain = pretrained.load(find("tiny", folder=write_model(tmp_path / "tiny")))
+    own = load(plain).layers[0].W_Q.clone()
+    with pytest.raises(ValueError, match=r"no adapter that can be merged: it is a GPT2Model.*peft\.PeftModel"):
+        load(plain, merge=True)
+    model = Adapted(plain)
+    torch.testing.assert_close(load(model, merge=True).layers[0].W_Q, own + 1)
+    with pytest.raises(ValueError, match=r"h\.0\.attn\.c_attn\.base_layer.*load\(model, merge=True\)"):  # as it was
+        load(model)
+
+
+def test_a_model_that_puts_keys_before_a_text_is_refused(tmp_path):
     model = pretrained.load(find("tiny", folder=write_model(tmp_path / "tiny")))
-    load(model)
-    attention = model.h[0].attn
-    attention.c_attn = torch.nn.ModuleDict({"base_layer": attention.c_attn, "lora_A": torch.nn.Linear(12, 2)})
-    with pytest.raises(ValueError, match=r"h\.0\.attn\.c_attn\.base_layer.*model = model\.merge_and_unload\(\)"):
+    model.prompt_encoder = torch.nn.ModuleDict()
+    with pytest.raises(ValueError, match=r"keys of its own before each text .*model\.get_base_model\(\)"):
         load(model)
 
 

@@ -134,6 +134,26 @@ def test_a_quantised_module_is_refused_with_what_helps():
         load(model)
 
 
+class Rounding(torch.nn.Linear):
+    """A Linear that does not multiply by the weight that it shows."""
+
+    def forward(self, rows):
+        return rows @ self.weight.round(decimals=1).T
+
+
+def test_a_matrix_that_is_computed_with_by_other_code_or_is_of_another_kind_is_refused():
+    """Quanto and others hold a float weight beside their own forward pass; torchao's weight is a tensor of its own."""
+    model = tiny_model("llama")
+    model.layers[0].self_attn.q_proj = Rounding(64, 64, bias=False)
+    with pytest.raises(ValueError, match=r"quantised modules inside \(layers\.0\.self_attn\.q_proj\)"):
+        load(model)
+    model = tiny_model("llama")
+    own = model.layers[1].self_attn.k_proj
+    own._parameters["weight"] = own.weight.detach().as_subclass(type("Int8Tensor", (torch.Tensor,), {}))
+    with pytest.raises(ValueError, match=r"quantised modules inside \(layers\.1\.self_attn\.k_proj"):
+        load(model)
+
+
 def test_what_is_left_in_files_is_not_read_from_the_module():
     with pytest.raises(MissingTensor, match=r"is not in memory but on meta, .*: give the folder"):
         load(tiny_model("llama").to("meta")).layers[0]
