@@ -169,4 +169,3 @@ def link(address: str, text: str, label: str = "") -> str:
 def setup(app):
     """Connect; after the theme's own changes of the body."""
     app.connect("html-page-context", offer, priority=800)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

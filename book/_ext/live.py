@@ -163,4 +163,3 @@ def setup(app):
     app.connect("builder-inited", find_archive)
     app.connect("html-page-context", add_loader)
     app.connect("build-finished", write_engine)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
