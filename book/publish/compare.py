@@ -16,10 +16,9 @@ import nbformat
 import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
-from book.publish import execution, kernels, parameters, recorded
+from book.publish import execution, kernels, recorded, run
 
 FOLDERS = (execution.ROOT / "book", execution.ROOT / "book" / "evidence")
-INJECTED = "injected-parameters"
 DISPLAYED = ("display_data", "execute_result")
 GLUED = "glued"
 OTHER_MACHINE = os.environ.get("OTHER_MACHINE")  # a seed for tools/other_machine.py; 0 changes nothing
@@ -100,13 +99,13 @@ class MystFile(IPyNbFile):
         self.page = execution.page_name(self.path)
         self.digest = execution.digest(self.page)
         device = self.config.option.book_device
-        if device and "DEVICE" in parameters.names(self.nb):
-            self.nb = parameters.inject(self.nb, {"DEVICE": device})
+        if device and "DEVICE" in run.parameters(self.nb):
+            self.nb = run.inject(self.nb, {"DEVICE": device})
         self.record_path = execution.RECORDED / f"{self.page}.json"
         self.recorded = recorded.read(self.record_path)
         self.shown = recorded.shown(self.path)
         code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
-        injected = [cell for cell in code if INJECTED in cell.metadata.get("tags", [])]
+        injected = [cell for cell in code if run.INJECTED in cell.metadata.get("tags", [])]
         again = self.config.option.again or device or OTHER_MACHINE
         self.stored = None if again else self.stored_run([cell.source for cell in code])
         known_cells = iter(self.recorded["cells"])
