@@ -92,9 +92,10 @@ def _power(match: re.Match) -> str:
 
 
 def keep_together(body: str) -> str:
-    """Keep a formula and the comma after it on one line."""
+    """Keep a formula and the comma after it on one line, and a number and its per cent sign."""
     parts = PREFORMATTED.split(body)  # what is odd is preformatted
-    parts[::2] = [FORMULA.sub(r'<span class="nobreak">\1\2</span>', part) for part in parts[::2]]
+    bound = [FORMULA.sub(r'<span class="nobreak">\1\2</span>', part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(\d) %", "\\1\u00a0%", part) for part in bound]
     return "".join(parts)
 
 

@@ -73,11 +73,6 @@ def textual(outputs) -> list[dict]:
     return outputs_of_text
 
 
-def glued_values(outputs: list[dict]) -> dict[str, object]:
-    """Return the values among textual outputs that the cell handed to the page, by name."""
-    return {out["name"]: out["value"] for out in outputs if out["output_type"] == GLUED}
-
-
 def printed(outputs: list[dict]) -> list[dict]:
     """Return the textual outputs that a reader sees at the cell: all but glued values."""
     return [out for out in outputs if out["output_type"] != GLUED]
@@ -173,7 +168,8 @@ class MystCell(IPyNbCell):
 
     def glued(self) -> dict[str, object]:
         """Return the values that the cell handed to the page and that count, by name."""
-        return glued_values(self.found) if self.options["check"] else {}
+        outputs = self.found if self.options["check"] else []
+        return {out["name"]: out["value"] for out in outputs if out["output_type"] == GLUED}
 
     def as_record(self) -> dict:
         """Return what ``--record`` writes: outputs exempt from comparison are left out."""
