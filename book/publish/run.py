@@ -8,13 +8,17 @@ The parameters of a chapter are what its cell tagged ``parameters`` assigns.
 
 import ast
 import copy
+import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -110,11 +114,27 @@ def execute(notebook: nbformat.NotebookNode, chapter: str, timeout: int = CELL_T
             resources={"metadata": {"path": str(execution.ROOT / "book")}},
         )
         try:
-            client.execute()
+            wait_for(client)
         except CellExecutionError as error:
             raise Failed(f"{chapter}, cell {at} of {len(code)}: {reason(error)}") from None
         except (CellTimeoutError, DeadKernelError) as error:
             raise Failed(f"{chapter}, cell {at} of {len(code)}: {str(error).strip().splitlines()[0]}") from None
+
+
+def wait_for(client) -> None:
+    """Execute in a thread, where nbclient leaves signals to this process; where they interrupt it, end the kernel."""
+    with ThreadPoolExecutor(1) as pool:
+        cells = pool.submit(client.execute)
+        try:
+            cells.result()
+        except KeyboardInterrupt:
+            while not cells.done():  # the kernel may not have started yet
+                process = getattr(getattr(client.km, "provisioner", None), "process", None)
+                if process is not None and process.poll() is None:
+                    with suppress(ProcessLookupError):  # it has just ended by itself
+                        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+                wait([cells], timeout=0.1)
+            raise
 
 
 def reason(error) -> str:
