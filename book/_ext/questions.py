@@ -24,8 +24,6 @@ MOST = 4
 def exercises(text: str) -> list[tuple[str, str]]:
     """Return label and title of each exercise of a page.
 
-    Examples
-    --------
     >>> exercises("```{exercise} Two rows\\n:label: ex-rows\\nAdd them.\\n```")
     [('ex-rows', 'Two rows')]
     """

@@ -35,8 +35,6 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
 
     ``address`` is the repository's, or empty where the book has none yet.
 
-    Examples
-    --------
     >>> how_to_run("import torch", "https://example.org/a.git")[1].splitlines()[-1].strip()
     '%pip install -q "attention-taken-apart[models,figures] @ git+https://example.org/a.git"'
     >>> SAYS_HOW in how_to_run("import torch", "")[0]
@@ -55,8 +53,6 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
 def macros(config: dict) -> str:
     """Define the book's TeX macros, as MathJax has them, for a notebook's pages.
 
-    Examples
-    --------
     >>> macros({"tex": {"macros": {"half": "1/2"}}}) == "$" + chr(92) + "newcommand{" + chr(92) + "half}{1/2}$"
     True
     """
@@ -75,8 +71,6 @@ def numbers(notebook) -> dict[str, object]:
 def readable(text: str, env: BuildEnvironment, glued: dict[str, object]) -> str:
     """Write a Markdown cell without roles and directives.
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> print(readable("See {glue:text}`share:.1f` nats.", SimpleNamespace(), {"share": 0.25}))
     See 0.2 nats.

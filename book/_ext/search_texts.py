@@ -108,8 +108,6 @@ class Passages(HTMLParser):
 def readable(text: str) -> str:
     r"""Write a passage in one line, short formulas without their commands and of long ones a mark.
 
-    Examples
-    --------
     >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q\) to \(x_j^\top\).")
     'The bias b_Q adds … to x_jᵀ.'
     >>> readable(r"Where \(b_Q\ne0\) the term \(W_K^{\top}x_k^{\top}\) counts.")

@@ -49,8 +49,6 @@ FIGURE = re.compile(
 def set_text(body: str) -> str:
     r"""Set the text of a page's HTML.
 
-    Examples
-    --------
     >>> print(set_text('<span class="pasted-text">18969</span> words'))
     <span class="pasted-text">18,969</span> words
     >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
@@ -102,8 +100,6 @@ def keep_together(body: str) -> str:
 def in_columns(text: str) -> bool:
     """Say whether printed lines are set in columns, which a wrapped line would break.
 
-    Examples
-    --------
     >>> in_columns("skip two  {'d': 1.0}\\nsimilar   {'c': 1.0}"), in_columns("6 are closed,  6 in layer 0")
     (True, False)
     """
@@ -120,8 +116,6 @@ def wrap(app, doctree):
 def least_width(svg: str) -> int | None:
     """Return how wide in px a figure must be shown so that its smallest label has 9 px; ``None`` without labels.
 
-    Examples
-    --------
     >>> least_width('<svg width="540pt"><g transform="translate(1 2) scale(0.09 -0.09)"></g></svg>')
     540
     """

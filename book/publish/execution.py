@@ -75,8 +75,6 @@ def machinery(root: Path = ROOT) -> str:
 def cell_sources(text: str) -> list[str]:
     """Return the code of each cell of a page in MyST, without its options and the blank lines around it.
 
-    Examples
-    --------
     >>> cell_sources("# Title\\n```{code-cell} ipython3\\n:tags: [x]\\n\\nprint(1)\\n```\\n")
     ['print(1)']
     """

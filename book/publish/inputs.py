@@ -42,8 +42,6 @@ class Inputs:
     def describe(self) -> str:
         """Name what differs from the book, for a sentence.
 
-        Examples
-        --------
         >>> Inputs("models/my-bert", "minilm").describe()
         'the model my-bert'
         >>> Inputs("minilm", "minilm").describe()

@@ -69,8 +69,6 @@ class Verdict(ledger.Verdict):
 def place(claim: Claim) -> str:
     """Say where a document makes a claim, so that its own numbers cannot be taken for ours.
 
-    Examples
-    --------
     >>> places = {"B-72": "5.1, Fig.8", "B-18": "(3.4)"}
     >>> [place(Claim(id=id, place=where, claim="", document="", chapter="")) for id, where in places.items()]
     ["section 5.1, the paper's Fig. 8", "the paper's (3.4)"]

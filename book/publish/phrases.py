@@ -27,8 +27,6 @@ class Estimate(Protocol):
 def percent(share: float, digits: int = 0) -> str:
     """Write a share in per cent.
 
-    Examples
-    --------
     >>> percent(0.256), percent(0.256, 1)
     ('26 %', '25.6 %')
     """
@@ -38,8 +36,6 @@ def percent(share: float, digits: int = 0) -> str:
 def enumerated(values: Iterable, form: str = "") -> str:
     """Write values one after the other, each in the given format.
 
-    Examples
-    --------
     >>> enumerated([0.123, 0.5], ".2f")
     '0.12, 0.50'
     """
@@ -49,8 +45,6 @@ def enumerated(values: Iterable, form: str = "") -> str:
 def first_to_last(values: Sequence[float], form: str = ".2f") -> str:
     """Write the first and the last of some values, such as those of the layers; of one value that alone.
 
-    Examples
-    --------
     >>> first_to_last([0.25, 9.0, 0.75]), first_to_last([3.0], ".1f")
     ('0.25 to 0.75', '3.0')
     """
@@ -60,8 +54,6 @@ def first_to_last(values: Sequence[float], form: str = ".2f") -> str:
 def with_interval(estimate: Estimate, form: str = ".2f") -> str:
     """Write a value with the bounds of its interval.
 
-    Examples
-    --------
     >>> from analysis.statistics.intervals import Interval
     >>> with_interval(Interval(0.5, 0.413, 0.587))
     '0.50 (0.41 to 0.59)'
@@ -72,8 +64,6 @@ def with_interval(estimate: Estimate, form: str = ".2f") -> str:
 def as_code(text: str) -> str:
     """Write a text as code within a line of Markdown, whatever backticks or ends of lines it holds.
 
-    Examples
-    --------
     >>> as_code("my texts.txt"), as_code("a`b")
     ('`my texts.txt`', '`` a`b ``')
     """
@@ -85,8 +75,6 @@ def as_code(text: str) -> str:
 def as_text(text: str) -> str:
     """Write a text within a line of Markdown so that none of its characters marks anything up.
 
-    Examples
-    --------
     >>> print(as_text("my_model*"))
     my\\_model\\*
     """
@@ -98,8 +86,6 @@ def as_math(text: str) -> str:
 
     What stands in dollars or backticks is left as it is.
 
-    Examples
-    --------
     >>> print(as_math("With b_K = 0 QK^T W_O_h changes by 2e-05, not by 1e-12; see `W_Q`."))
     With $b_{K}$ = 0 $QK^{\\mathsf T}$ $W_{O,h}$ changes by $2\\cdot10^{-5}$, not by $10^{-12}$; see `W_Q`.
     """
@@ -117,8 +103,6 @@ def breakable(text: str, cuts: Sequence[tuple[str, int, int]] = CUTS) -> str:
     A browser does not break a line within a formula, but it does between two. A cut is where it may be made, from
     which length on, and how far from both ends.
 
-    Examples
-    --------
     >>> print(breakable("$Y=WX$ is short; $O=W(XW_V+b_V)W_O+b_O=(WX)W_VW_O+b_O$ is not.", [("=", 30, 1)]))
     $Y=WX$ is short; $O$ ${}=W(XW_V+b_V)W_O+b_O$ ${}=(WX)W_VW_O+b_O$ is not.
     >>> print(breakable(r"$A=" + r"\{" + "X" * 50 + "-" + "Y" * 50 + r"\}$", COLUMN))  # doctest: +ELLIPSIS
