@@ -23,7 +23,6 @@ chapters() { # those whose models come with the book
   wait
 }
 classifier() { record variant-classifier-careful-training 480; }
-tiles() { step tiles 60 python3 -m tools.tiles "$DEVICE"; }
 streaming() { record streaming-capture-gpu-cost 90; }
 smollm2() { record smollm2-gpu 90; }
 parallel() { record rotary-bias-medium-parallel 240; }

@@ -1,19 +1,29 @@
 """Sphinx extension of the book: the cache of executed chapters and which pages are read again for it, MathJax without a
-network, small mends of the theme.
+network, old addresses of pages, small mends of the theme.
 """
 
+import html
+import os
 import re
 import shutil
 from importlib import metadata
 from pathlib import Path
 
+from analysis.core.files import write_atomically
 from book.publish import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
-REPEATED_IDS = re.compile(r' id="(?:proof|proof-content|exercise-content|solution-content)"')
-FORMULA = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([,.;:!?)]+)')
-PREFORMATTED = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
+DROPPED = re.compile(
+    r' id="(?:proof|proof-content|exercise-content|solution-content)"'  # all have the same, and none refers to it
+    r'| role="doc-biblioentry"| role="list"(?= class="citation-list")'  # outdated; a list without items
+)
+MOVED = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>This page has moved</title><meta name="robots" content="noindex">
+<meta http-equiv="refresh" content="0; url={address}"></head>
+<body><main><h1>This page has moved</h1><p>Read on in <a href="{address}">{title}</a>.</p></main></body></html>
+"""
 
 
 def use_cache(app, config):
@@ -51,24 +61,27 @@ def copy_mathjax(app, error):
                 shutil.copyfile(file.locate(), target)
 
 
-def drop_thebe(app, pagename, templatename, context, doctree):
-    """Leave out sphinx-thebe, which is off: its inline script is inserted twice and throws on every page."""
+def lead_on(app, error):
+    """Write a short page at each address that is no more (``moved_pages``), which leads on to what it held."""
+    if error is not None or app.builder.format != "html":
+        return
+    for old, new in app.config.moved_pages.items():
+        if new in app.env.found_docs:  # a book of a few pages has not all
+            address = f"{os.path.relpath(new, Path(old).parent)}.html"
+            page = MOVED.format(address=html.escape(address), title=html.escape(app.env.titles[new].astext()))
+            write_atomically(Path(app.outdir) / f"{old}.html", page)
+
+
+def mend(app, pagename, templatename, context, doctree):
+    """Drop repeated ids and outdated roles; leave out sphinx-thebe, whose inline script throws on every page."""
+    if context.get("body"):
+        context["body"] = DROPPED.sub("", context["body"])
 
     def is_thebe(script) -> bool:
         body = getattr(script, "attributes", {}).get("body") or ""
         return "THEBE_JS_URL" in body or "thebe" in str(getattr(script, "filename", ""))
 
     context["script_files"] = [s for s in context.get("script_files", []) if not is_thebe(s)]
-
-
-def mend_lists(app, pagename, templatename, context, doctree):
-    """Drop the roles that docutils gives the bibliography: a list whose children are none, and one that is outdated."""
-    if context.get("body"):
-        context["body"] = (
-            context["body"]
-            .replace('<div role="list" class="citation-list">', '<div class="citation-list">')
-            .replace(' role="doc-biblioentry"', "")
-        )
 
 
 def name_folds(app, pagename, templatename, context, doctree):
@@ -80,31 +93,6 @@ def name_folds(app, pagename, templatename, context, doctree):
 
     if make:
         context["generate_toctree_html"] = named
-
-
-def drop_repeated_ids(app, pagename, templatename, context, doctree):
-    """Drop the ids that all proofs and exercises share: nothing refers to them, and an id may occur once."""
-    if context.get("body"):
-        context["body"] = REPEATED_IDS.sub("", context["body"])
-
-
-def keep_together(body: str) -> str:
-    """Keep a formula and the comma after it on one line, and a number and its per cent sign.
-
-    >>> keep_together("at most 5 % <pre>f'{x} 5 %'</pre>")
-    "at most 5\xa0% <pre>f'{x} 5 %'</pre>"
-    """
-    parts = PREFORMATTED.split(body)  # what is odd is preformatted
-    parts[::2] = [
-        re.sub(r"(\d) %", "\\1\u00a0%", FORMULA.sub(r'<span class="nobreak">\1\2</span>', part)) for part in parts[::2]
-    ]
-    return "".join(parts)
-
-
-def set_lines(app, pagename, templatename, context, doctree):
-    """Apply :func:`keep_together` to every page."""
-    if context.get("body"):
-        context["body"] = keep_together(context["body"])
 
 
 def leave_out_builtins(app):
@@ -119,13 +107,11 @@ def setup(app):
 
     NotebookClient.shutdown_kernel.default_value = "immediate"
     app.add_config_value("book_machinery", "", "env")  # a change of it makes Sphinx read every page again
+    app.add_config_value("moved_pages", {}, "html")
     app.connect("config-inited", use_cache, priority=100)
     app.connect("env-get-outdated", outdated_pages)
-    app.connect("html-page-context", drop_thebe, priority=900)
-    app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
+    app.connect("html-page-context", mend, priority=900)
     app.connect("html-page-context", name_folds, priority=900)
-    app.connect("html-page-context", mend_lists)
-    app.connect("html-page-context", drop_repeated_ids)
-    app.connect("html-page-context", set_lines)
+    app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
     app.connect("build-finished", copy_mathjax)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("build-finished", lead_on)

@@ -6,9 +6,9 @@ stand at the end of the page and below each figure.
 """
 
 import base64
+import copy
 import html
 import io
-import json
 import re
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from analysis.plotting.figure_data import MIME, to_csv, to_json
 from book._ext import readable
+from book._ext.shared import DRAWN
 from book.publish import execution
 
 FOLDER = "_downloads"
@@ -29,7 +30,6 @@ MENU = (
 """What stands below a figure: an icon that unfolds the links."""
 FEW = 5_000
 """Numbers of a figure beyond which NPZ alone is offered."""
-KEPT = "_build/.figures"  # what directives draw
 CAPTION = re.compile(r'(<figure[^>]*\bid="([^"]+)".*?)(</figcaption>)', re.DOTALL)
 
 
@@ -76,30 +76,27 @@ def kept(folder: Path) -> dict[str, dict[str, bytes]]:
 
 def plain(notebook, outputs: bool):
     """Return a copy for a reader: with or without outputs, and without what only the build wants."""
-    copy = nbformat.from_dict(json.loads(json.dumps(notebook)))
-    for cell in copy.cells:
-        if cell.cell_type != "code":
-            continue
-        if not outputs:
+    plain = copy.deepcopy(notebook)
+    for cell in plain.cells:
+        if cell.cell_type == "code" and not outputs:
             cell.outputs, cell.execution_count = [], None
-        for out in cell.outputs:
-            for mime in [m for m in out.get("data", {}) if m == MIME]:
-                del out["data"][mime]
-    copy.metadata.pop("widgets", None)
-    return copy
+        for out in cell.get("outputs", []):
+            out.get("data", {}).pop(MIME, None)
+    plain.metadata.pop("widgets", None)
+    return plain
 
 
 def in_words(notebook, env, macros: str = "", address: str = ""):
     """Return a copy whose text has its numbers and references in words, and which says how it can be run."""
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     said, install = readable.how_to_run(code, address)
-    copy, glued = nbformat.from_dict(json.loads(json.dumps(notebook))), readable.numbers(notebook)
-    for cell in copy.cells:
+    worded, glued = copy.deepcopy(notebook), readable.numbers(notebook)
+    for cell in worded.cells:
         if cell.cell_type == "markdown":
             cell.source = readable.readable(cell.source, env, glued)
     note = "\n\n".join(filter(None, [said, macros]))
-    copy.cells[1:1] = [nbformat.v4.new_markdown_cell(note), nbformat.v4.new_code_cell(install)]
-    return copy
+    worded.cells[1:1] = [nbformat.v4.new_markdown_cell(note), nbformat.v4.new_code_cell(install)]
+    return worded
 
 
 def write(path: Path, content: bytes) -> None:
@@ -124,7 +121,7 @@ def offer(app, pagename, templatename, context, doctree):
             name = f"{pagename}{ending}.ipynb"
             write(out / name, nbformat.writes(plain(text, outputs)).encode())
             links.append(link(f"{up}{FOLDER}/{name}", said))
-    drawn = kept(Path(app.srcdir) / KEPT) | (figures(notebook) if notebook is not None else {})
+    drawn = kept(Path(app.srcdir) / DRAWN) | (figures(notebook) if notebook is not None else {})
     context["body"] = below_figures(context["body"], drawn, up, out)
     if links:
         context["body"] += f'\n<p class="downloads">This page to take home: {", ".join(links)}.</p>\n'
@@ -169,4 +166,3 @@ def link(address: str, text: str, label: str = "") -> str:
 def setup(app):
     """Connect; after the theme's own changes of the body."""
     app.connect("html-page-context", offer, priority=800)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

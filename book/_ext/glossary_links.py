@@ -5,22 +5,14 @@ writes ``{term}``: a link goes to the term that is meant, or is not made.
 """
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 
-SKIPPED = (
-    nodes.title,
-    nodes.caption,
-    nodes.reference,
-    nodes.literal,
-    nodes.literal_block,
-    nodes.math,
-    nodes.math_block,
-    nodes.raw,
-    nodes.table,
-    nodes.term,
-    nodes.comment,
-)
+from book.publish import execution
+
+NO_PROSE = "title caption reference literal literal_block math math_block raw table term comment"
+SKIPPED = tuple(getattr(nodes, name) for name in NO_PROSE.split())
 SKIPPED_CLASSES = {"cell_output", "cell_input", "verdict", "known-elsewhere"}
 
 
@@ -51,12 +43,11 @@ def link(app, doctree, docname):
     """Turn the first use of each word into a link."""
     by_hand = {name.casefold() for name in app.config.glossary_by_hand}
     known = {name: place for name, place in terms(app.env).items() if name.casefold() not in by_hand}
-    source = app.env.doc2path(docname)
+    source = Path(app.env.doc2path(docname))
     if not known or app.builder.format != "html" or docname in {place[0] for place in known.values()}:
         return
-    with open(source, encoding="utf-8") as file:
-        if "{code-cell}" not in file.read() and not str(source).endswith(".ipynb"):
-            return
+    if source.suffix != ".ipynb" and not execution.is_notebook(source):
+        return
     folded = {name.casefold(): place for name, place in known.items()}
     seen, words = set(), pattern(known)
     for text in [t for t in doctree.findall(nodes.Text) if is_prose(t)]:
@@ -80,4 +71,3 @@ def setup(app):
     """Connect, once everything else is resolved."""
     app.add_config_value("glossary_by_hand", [], "env")
     app.connect("doctree-resolved", link, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

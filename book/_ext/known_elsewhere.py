@@ -5,41 +5,21 @@ corollaries get theirs by their own labels. The directive ``known-table`` lists 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import date
 
 from docutils import nodes
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.docutils import SphinxRole
 from sphinx_proof.proof_type import PROOF_TYPES
 
-from book._ext.claims_table import row
+from book._ext.shared import Directive, row, spanning, table
 from book._ext.verdicts import slug
 from book.publish import execution, known
 
 log = logging.getLogger(__name__)
-Parse = Callable[[str], list[nodes.Node]]
-
-
 FIRST = ("not found", "partly", "known", "one code base")
 """The degrees in the order of the table: what may be new comes first, what is about one code base last."""
-
-
-def heading(text: str) -> nodes.row:
-    """Write a row of one cell over all columns."""
-    return nodes.row(
-        "", nodes.entry("", nodes.paragraph("", "", nodes.strong(text=text)), morecols=2), classes=["known-head"]
-    )
-
-
-def in_words(day: date) -> str:
-    """Write a day in words.
-
-    >>> in_words(date(2026, 1, 2))
-    '2 January 2026'
-    """
-    return f"{day.day} {day:%B %Y}"
 
 
 def entries() -> dict[str, known.Known]:
@@ -47,16 +27,14 @@ def entries() -> dict[str, known.Known]:
     return {entry.label: entry for entry in known.entries()}
 
 
-def line(entry: known.Known, parse: Parse) -> list[nodes.Node]:
+def degree(entry: known.Known, text: str) -> nodes.inline:
+    """Write a degree in its colour."""
+    return nodes.inline(text=text, classes=["known-degree", slug(entry.degree)])
+
+
+def line(entry: known.Known, *said: nodes.Node) -> list[nodes.Node]:
     """Write an entry: its degree and what is said of it."""
-    badge = nodes.inline(text=f"{known.DEGREES[entry.degree]}.", classes=["known-degree", slug(entry.degree)])
-    return [badge, nodes.Text(" "), *parse(entry.text)]
-
-
-def again(entry: known.Known, first: str) -> list[nodes.Node]:
-    """Write an entry that says what another one said: its degree, and a link to the first."""
-    link = nodes.reference("", "As above", internal=True, refid=first)
-    return [*line(entry, lambda _: [link]), nodes.Text(".")]
+    return [degree(entry, f"{known.DEGREES[entry.degree]}."), nodes.Text(" "), *said]
 
 
 def alike(chosen: Iterable[known.Known]) -> dict[known.Known, list[str]]:
@@ -80,24 +58,15 @@ class Line(SphinxRole):
         if missing := [label for label in labels if label not in found]:
             text = f"{known.FILE.name} has no entry for {', '.join(missing)}"
             return [], [self.inliner.reporter.error(text, line=self.lineno)]
-        messages = []
-
-        def parse(text: str) -> list[nodes.Node]:
-            parsed, said = self.inliner.parse(text, self.lineno, self, nodes.Element())
-            messages.extend(said)
-            return parsed
-
-        said = self.env.temp_data.setdefault("known-elsewhere", {})
-        return [
-            nodes.inline(
-                "",
-                "",
-                *(again(entry, said[entry]) if said.setdefault(entry, ids[0]) != ids[0] else line(entry, parse)),
-                classes=["known-elsewhere"],
-                ids=ids,
-            )
-            for entry, ids in alike(found[label] for label in labels).items()
-        ], messages
+        first, lines, messages = self.env.temp_data.setdefault("known-elsewhere", {}), [], []
+        for entry, ids in alike(found[label] for label in labels).items():
+            if first.setdefault(entry, ids[0]) != ids[0]:
+                said = [nodes.reference("", "As above", internal=True, refid=first[entry]), nodes.Text(".")]
+            else:
+                said, more = self.inliner.parse(entry.text, self.lineno, self, nodes.Element())
+                messages += more
+            lines.append(nodes.inline("", "", *line(entry, *said), classes=["known-elsewhere"], ids=ids))
+        return lines, messages
 
 
 class Proven:
@@ -106,30 +75,24 @@ class Proven:
     def run(self):
         """Add the line to what the statement itself makes."""
         self.env.note_dependency(str(known.FILE))
-        made, label = super().run(), self.options.get("label", "")
-        if label not in entries():
+        made, entry = super().run(), entries().get(self.options.get("label", ""))
+        if entry is None:
             log.warning(
                 "%s has no entry for the %s %r",
                 known.FILE.name,
                 self.name,
-                label,
+                self.options.get("label", ""),
                 location=(self.env.docname, self.lineno),
                 type="known",
                 subtype="missing",
             )
             return made
-        messages = []
-
-        def parse(text: str) -> list[nodes.Node]:
-            parsed, said = self.state.inline_text(text, self.lineno)
-            messages.extend(said)
-            return parsed
-
-        made[0][-1] += nodes.paragraph("", "", *line(entries()[label], parse), classes=["known-elsewhere"])
+        said, messages = self.state.inline_text(entry.text, self.lineno)
+        made[0][-1] += nodes.paragraph("", "", *line(entry, *said), classes=["known-elsewhere"])
         return [*made, *messages]
 
 
-class Table(SphinxDirective):
+class Table(Directive):
     """``known-table``: by degree, what was not found first; within a degree findings, then proven statements."""
 
     def run(self):
@@ -141,53 +104,38 @@ class Table(SphinxDirective):
             stated |= {s.label: s for s in known.statements(page) if s.label in found}
         degrees = Counter(found[label].degree for label in stated)
         counts = ", ".join(f"{degrees[degree]} {degree}" for degree in known.DEGREES)
-        group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (32, 15, 53)), cols=3)
-        heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
-        group += nodes.thead("", row([nodes.paragraph(text=head) for head in heads]))
         ordered = sorted(stated, key=lambda label: stated[label].kind in known.PROVEN)
-        days = {found[label].date for label in stated}
-        body = nodes.tbody()
-        for degree in FIRST:
-            chosen = alike(found[label] for label in ordered if found[label].degree == degree)
+        days, rows = {found[label].date for label in stated}, []
+        for each in FIRST:
+            chosen = alike(found[label] for label in ordered if found[label].degree == each)
             if chosen:
-                body += heading(f"{known.DEGREES[degree]}: {degrees[degree]}")
-            body += [
-                self.row([stated[label] for label in labels], entry, dated=len(days) > 1)
-                for entry, labels in chosen.items()
-            ]
-        group += body
-        when = f" All were searched for on {in_words(days.pop())}." if len(days) == 1 else ""
+                head = nodes.strong(text=f"{known.DEGREES[each]}: {degrees[each]}")
+                rows.append(spanning(3, head, classes=["known-head"]))
+            rows += [self.row([stated[x] for x in labels], entry, len(days) > 1) for entry, labels in chosen.items()]
+        when = f" All were searched for on {known.in_words(days.pop())}." if len(days) == 1 else ""
+        heads = ("What the book states", "Degree", "Where it is known, and where the book differs")
         return [
             nodes.paragraph(text=f"Of {len(stated)} findings and proven statements: {counts}.{when}"),
-            nodes.table("", group, classes=["known-table", "colwidths-given"]),
+            table(heads, rows, (32, 15, 53), "known-table", "colwidths-given"),
         ]
 
-    def row(self, statements: list[known.Statement], entry: known.Known, *, dated: bool) -> nodes.row:
+    def row(self, statements: list[known.Statement], entry: known.Known, dated: bool) -> nodes.row:
         """Write statements of which the same is said, each with a link, the degree, perhaps its day, the sentence."""
         titles = {(s.page, s.title): s for s in reversed(statements)}  # one statement may have several labels
-        what = nodes.container(
-            "",
-            *(nodes.paragraph("", "", *self.parse(f"{s.title}. "), *self.link(s)) for s in reversed(titles.values())),
-        )
-        degree = nodes.container(
-            "",
-            nodes.paragraph("", "", nodes.inline(text=entry.degree, classes=["known-degree", slug(entry.degree)])),
-            *([nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])] if dated else []),
-        )
-        return row([what, degree, nodes.paragraph("", "", *self.parse(entry.text))])
+        what, when = nodes.container(), nodes.container("", nodes.paragraph("", "", degree(entry, entry.degree)))
+        for s in reversed(titles.values()):
+            what += nodes.paragraph("", "", *self.inline(f"{s.title}. "), *self.link(s))
+        if dated:
+            when += nodes.paragraph(text=entry.date.isoformat(), classes=["known-day"])
+        return row([what, when, nodes.paragraph("", "", *self.inline(entry.text))])
 
     def link(self, statement: known.Statement) -> list[nodes.Node]:
         """Refer to a proven statement by its number, to a finding by its page."""
         if statement.kind in known.PROVEN:
-            return self.parse(f"{{prf:ref}}`{statement.label}`")
+            return self.inline(f"{{prf:ref}}`{statement.label}`")
         page = self.env.app.builder.get_relative_uri(self.env.docname, f"book/{statement.page}")
         words = f"In “{execution.title(statement.page)}”"
         return [nodes.reference("", words, internal=True, refuri=f"{page}#{statement.label}")]
-
-    def parse(self, text: str) -> list[nodes.Node]:
-        """Parse a line of MyST."""
-        parsed, messages = self.state.inline_text(text, self.lineno)
-        return [*parsed, *messages]
 
 
 def setup(app):
@@ -197,4 +145,3 @@ def setup(app):
         app.add_directive_to_domain("prf", kind, type(kind.title(), (Proven, PROOF_TYPES[kind]), {}), override=True)
     app.add_role("known", Line())
     app.add_directive("known-table", Table)
-    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

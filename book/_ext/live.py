@@ -20,11 +20,11 @@ from pathlib import Path
 
 from docutils import nodes
 from safetensors.numpy import load_file
-from sphinx.util.docutils import SphinxDirective
 
 import analysis
 from analysis.core.files import write_atomically
 from book._ext import live_check
+from book._ext.shared import Directive
 from book.publish import execution
 
 VERSION = "314.0.7"
@@ -41,22 +41,7 @@ Unchanged, from https://registry.npmjs.org/pyodide/-/{ARCHIVE}; source: https://
 In it is CPython 3.14 and its standard library, copyright (C) 2001 Python Software Foundation, all rights reserved,
 under the PSF License Version 2: https://docs.python.org/3.14/license.html
 """
-LOADER = """document.addEventListener("DOMContentLoaded", () => {
-  const made = (name, attributes) => Object.assign(document.createElement(name), attributes);
-  const notebook = document.querySelector('p.downloads a[href$=".ipynb"]');
-  let loaded;
-  for (const cell of document.querySelectorAll(":is(.cell, .check):not(:has(details .cell_input)):has(.cell_input)")) {
-    const needs = made("p", { className: "live-needs", textContent: "To change this one takes the package" });
-    if (notebook) needs.append(": ", notebook.cloneNode(true));
-    const textContent = cell.matches(".check") ? "Try it" : "Change it";
-    const button = made("button", { type: "button", className: "live-change", textContent, onclick() {
-      loaded ??= new Promise(done => document.head.append(made("script",
-        { src: document.documentElement.dataset.content_root + "_static/live.js", onload: done })));
-      loaded.then(() => Live.toggle(cell, this));
-    } });
-    cell.querySelector(".cell_input").after(cell.matches(".tag_live") ? button : needs);
-  }
-});"""
+LOADER = "live-buttons.js"
 """All that a page which is only read has of it."""
 
 
@@ -104,10 +89,8 @@ def weights(name: str) -> dict[str, str]:
     return {f"{name}.{key}": packed(x.tobytes()) for key, x in short.items() if set(key.split(".")) & set(READ)}
 
 
-class Check(SphinxDirective):
+class Check(Directive):
     """Show the code that an exercise begins with; solution, tries and hints are read when the reader's is checked."""
-
-    has_content = True
 
     def run(self):
         """Return the code, as a cell of a notebook shows it."""
@@ -138,7 +121,7 @@ def add_loader(app, pagename, templatename, context, doctree):
     studied = pagename.replace("book/", "book/evidence/") in app.env.found_docs
     body = context.get("body", "")
     if doctree is not None and app.config.live_archive and ("tag_live" in body or (studied and "cell_input" in body)):
-        app.add_js_file(None, body=LOADER)
+        app.add_js_file(LOADER, loading_method="defer")
 
 
 def find_archive(app):
@@ -163,4 +146,3 @@ def setup(app):
     app.connect("builder-inited", find_archive)
     app.connect("html-page-context", add_loader)
     app.connect("build-finished", write_engine)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

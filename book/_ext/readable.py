@@ -1,11 +1,10 @@
 """A page's text as it reads in a downloaded notebook: numbers and references in words, directives as paragraphs."""
 
-import ast
 import re
 
 from sphinx.environment import BuildEnvironment
 
-from book.publish import known
+from book.publish import known, recorded
 
 ROLE = re.compile(r"\{([a-z:]+)\}`([^`]+)`")
 NAMED = re.compile(r"(.*?)\s*<([^<>]+)>$")
@@ -36,8 +35,6 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
 
     ``address`` is the repository's, or empty where the book has none yet.
 
-    Examples
-    --------
     >>> how_to_run("import torch", "https://example.org/a.git")[1].splitlines()[-1].strip()
     '%pip install -q "attention-taken-apart[models,figures] @ git+https://example.org/a.git"'
     >>> SAYS_HOW in how_to_run("import torch", "")[0]
@@ -56,8 +53,6 @@ def how_to_run(code: str, address: str) -> tuple[str, str]:
 def macros(config: dict) -> str:
     """Define the book's TeX macros, as MathJax has them, for a notebook's pages.
 
-    Examples
-    --------
     >>> macros({"tex": {"macros": {"half": "1/2"}}}) == "$" + chr(92) + "newcommand{" + chr(92) + "half}{1/2}$"
     True
     """
@@ -70,21 +65,12 @@ def numbers(notebook) -> dict[str, object]:
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     glued = {out.get("metadata", {}).get("scrapbook", {}).get("name"): out.get("data", {}) for out in outputs}
     texts = {name: next(iter(data.values())) for name, data in glued.items() if name and data}
-    return {name: _value("".join(text)) for name, text in texts.items()}
-
-
-def _value(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    return {name: recorded.value("".join(text)) for name, text in texts.items()}
 
 
 def readable(text: str, env: BuildEnvironment, glued: dict[str, object]) -> str:
     """Write a Markdown cell without roles and directives.
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> print(readable("See {glue:text}`share:.1f` nats.", SimpleNamespace(), {"share": 0.25}))
     See 0.2 nats.
@@ -126,11 +112,7 @@ def _in_words(role: str, target: str, env: BuildEnvironment, glued: dict[str, ob
         return match[1]
     if role.startswith("cite"):
         return cited(env, target.split(","), in_text=role == "cite:t")
-    return REFERENCES.get(role, _as_code)(env, target) or f"`{target}`"
-
-
-def _as_code(_, target: str) -> str:
-    return f"`{target.removeprefix('~')}`"
+    return (REFERENCES[role](env, target) if role in REFERENCES else "") or f"`{target.removeprefix('~')}`"
 
 
 def _equation(env: BuildEnvironment, label: str) -> str:
@@ -167,18 +149,14 @@ def _known(env: BuildEnvironment, labels: str) -> str:
     return " ".join(dict.fromkeys(lines))
 
 
-def _as_it_is(_, target: str) -> str:
-    return target
-
-
 REFERENCES = {
     "eq": _equation,
     "prf:ref": _statement,
     "numref": _figure,
     "ref": _section,
     "doc": _page,
-    "term": _as_it_is,
-    "evidence": _as_it_is,
+    "term": lambda _, target: target,
+    "evidence": lambda _, target: target,
     "known": _known,
 }
 

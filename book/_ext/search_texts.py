@@ -27,36 +27,12 @@ COMMAND = re.compile(
     r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
     r"|\\[,;:!]|[{}\\]"
 )
-SYMBOLS = {
-    r"\ne": "≠",
-    r"\neq": "≠",
-    r"\le": "≤",
-    r"\ge": "≥",
-    r"\cdot": "·",
-    r"\times": "×",
-    r"\in": "∈",
-    r"\to": "→",
-    r"\approx": "≈",
-    r"\pm": "±",
-    r"\infty": "∞",
-    r"\top": "ᵀ",
-    r"\sigma": "σ",
-    r"\beta": "β",
-    r"\gamma": "γ",
-    r"\kappa": "κ",
-    r"\theta": "θ",
-    r"\Delta": "Δ",
-    r"\delta": "δ",
-    r"\epsilon": "ε",
-    r"\varphi": "φ",
-    r"\rho": "ρ",
-    r"\lambda": "λ",
-    r"\mu": "μ",
-    r"\circ": "∘",
-    r"\log": "log ",
-    r"\ln": "ln ",
-    r"\mathbf 1": "1",
-}
+SIGNS = (
+    r"\ne ≠ \neq ≠ \le ≤ \ge ≥ \cdot · \times × \in ∈ \to → \approx ≈ \pm ± \infty ∞ \top ᵀ \circ ∘ \sigma σ \beta β"
+    r" \gamma γ \kappa κ \theta θ \Delta Δ \delta δ \epsilon ε \varphi φ \rho ρ \lambda λ \mu μ"
+)
+SYMBOLS = dict(re.findall(r"(\\\w+) (\S)", SIGNS))
+SYMBOLS |= {r"\log": "log ", r"\ln": "ln ", r"\mathbf 1": "1"}
 SYMBOL = re.compile("|".join(rf"{re.escape(name)}(?![a-zA-Z])" for name in sorted(SYMBOLS, key=len, reverse=True)))
 TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel|int)")
 SHORT = 24  # characters of a formula that a line of text keeps
@@ -132,8 +108,6 @@ class Passages(HTMLParser):
 def readable(text: str) -> str:
     r"""Write a passage in one line, short formulas without their commands and of long ones a mark.
 
-    Examples
-    --------
     >>> readable(r"The bias \(b_Q\) adds \(\frac{1}{\sqrt{c}}\,b_Q\) to \(x_j^\top\).")
     'The bias b_Q adds … to x_jᵀ.'
     >>> readable(r"Where \(b_Q\ne0\) the term \(W_K^{\top}x_k^{\top}\) counts.")
@@ -179,4 +153,3 @@ def build(app, error):
 def setup(app):
     """Connect."""
     app.connect("build-finished", build, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,10 +1,14 @@
-"""How plain text is set on a page: per cent signs after a space, minus signs, powers of ten, thousands, indices.
+"""How a page's HTML is set: signs, powers, indices and formulas in its text, and frames around its figures.
 
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
-are. Printed lines wrap on a narrow screen, unless they stand in columns.
+are. Printed lines wrap on a narrow screen, unless they stand in columns. A figure gets a frame of its own and the
+width below which its smallest label would be under 9 px; the style sheet gives a phone's figures that width, and the
+frame scrolls.
 """
 
 import re
+from functools import cache
+from pathlib import Path
 
 from docutils import nodes
 
@@ -29,13 +33,22 @@ LESS = re.compile(r"&lt; (?=\d)")
 SIGNS = {"&lt;=": "\u2264", "-&gt;": "\u2192", ")^T": ")<sup>T</sup>", "sigma(p)": "\u03c3(p)"}
 COLUMN = re.compile(r"\S {2,}\S")
 EXPONENT = re.compile(r"\bT\^(p{1,2}|e{1,2}|ep|pe)\b")
+FORMULA = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([,.;:!?)]+)')
+PREFORMATTED = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
+
+LABEL = 9  # px on a phone, at least
+PX = 4 / 3  # per point, in which matplotlib writes sizes
+SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"', re.DOTALL)
+GLYPHS = re.compile(r"scale\((0\.\d+) -\1\)")  # a label in outlines is a hundredth of its size tall in points
+FIGURE = re.compile(
+    r'(<figure\b[^>]*>\s*)<img\b([^>]*\bsrc="[^"]*_images/([^"/]+\.svg)"[^>]*>)'
+    r'(?!\s*<div class="play")'
+)  # what a viewer replaces
 
 
 def set_text(body: str) -> str:
     r"""Set the text of a page's HTML.
 
-    Examples
-    --------
     >>> print(set_text('<span class="pasted-text">18969</span> words'))
     <span class="pasted-text">18,969</span> words
     >>> print(set_text("<b>-0.5 to 31%</b> of b_Q, as T^p <code>b_Q -1 5%</code>").replace("\u00a0", "~"))
@@ -76,11 +89,17 @@ def _power(match: re.Match) -> str:
     return f"{'' if factor == '1' else factor + chr(0xB7)}10<sup>{'' if sign == '+' else chr(0x2212)}{power}</sup>"
 
 
+def keep_together(body: str) -> str:
+    """Keep a formula and the comma after it on one line, and a number and its per cent sign."""
+    parts = PREFORMATTED.split(body)  # what is odd is preformatted
+    bound = [FORMULA.sub(r'<span class="nobreak">\1\2</span>', part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(\d) %", "\\1\u00a0%", part) for part in bound]
+    return "".join(parts)
+
+
 def in_columns(text: str) -> bool:
     """Say whether printed lines are set in columns, which a wrapped line would break.
 
-    Examples
-    --------
     >>> in_columns("skip two  {'d': 1.0}\\nsimilar   {'c': 1.0}"), in_columns("6 are closed,  6 in layer 0")
     (True, False)
     """
@@ -94,14 +113,46 @@ def wrap(app, doctree):
             block["classes"].append("wraps")
 
 
+def least_width(svg: str) -> int | None:
+    """Return how wide in px a figure must be shown so that its smallest label has 9 px; ``None`` without labels.
+
+    >>> least_width('<svg width="540pt"><g transform="translate(1 2) scale(0.09 -0.09)"></g></svg>')
+    540
+    """
+    width, sizes = SIZE.search(svg), [float(size) * 100 for size in GLYPHS.findall(svg)]
+    if not (width and sizes):
+        return None
+    return -int(-LABEL / (min(sizes) * PX) * float(width[1]) * PX // 1)
+
+
+@cache
+def of_file(path: Path) -> int | None:
+    """Return :func:`least_width` of a drawn figure; its name is a hash of what it holds."""
+    return least_width(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def frame(body: str, files: dict[str, Path]) -> str:
+    """Put every figure that has labels into its frame; the files are those of a page by their names."""
+
+    def framed(match: re.Match) -> str:
+        least = of_file(files[match[3]]) if match[3] in files else None
+        if least is None:
+            return match[0]
+        return f'{match[1]}<div class="figure-frame"><img style="--least: {least}px"{match[2]}</div>'
+
+    return FIGURE.sub(framed, body)
+
+
 def set_page(app, pagename, templatename, context, doctree):
-    """Apply :func:`set_text` to every page but those of the package, where ``W_Q`` is a name in code."""
-    if context.get("body") and not pagename.startswith(("book/api", "_modules")):
-        context["body"] = set_text(context["body"])
+    """Set every page; on those of the package ``W_Q`` is a name in code."""
+    if context.get("body"):
+        body = keep_together(context["body"])
+        body = body if pagename.startswith(("book/api", "_modules")) else set_text(body)
+        files = {name: Path(app.srcdir) / source for source, name in app.builder.images.items()}
+        context["body"] = frame(body, files)
 
 
 def setup(app):
-    """Connect; formulas have been bound to their commas by then."""
+    """Connect."""
     app.connect("doctree-read", wrap)
     app.connect("html-page-context", set_page, priority=600)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

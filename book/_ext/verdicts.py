@@ -7,8 +7,8 @@ anchor that other pages link to. Claims that hold as stated are folded behind a 
 import re
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
 
+from book._ext.shared import fold, xref
 from book.publish import ledger
 from book.publish.ledger import ORDER
 
@@ -28,19 +28,7 @@ def slug(outcome: str) -> str:
 
 def places(shown: str, docname: str) -> list[nodes.Node]:
     """Refer to the figures, sections and proofs, named by their labels, that show what decides a claim."""
-    links = [
-        pending_xref(
-            "",
-            nodes.inline(text=label),
-            refdomain="",
-            reftype=SHOWN,
-            reftarget=label,
-            refexplicit=False,
-            refwarn=True,
-            refdoc=docname,
-        )
-        for label in shown.split()
-    ]
+    links = [xref(docname, SHOWN, label, label, refdomain="", refexplicit=False) for label in shown.split()]
     return [node for link in links for node in (nodes.Text(", "), link)][1:]
 
 
@@ -49,22 +37,17 @@ def resolve(app, env, node, content) -> nodes.Node | None:
     if node["reftype"] != SHOWN:
         return None
     label = node["reftarget"]
+    kinds = [("std", "numref" if label.startswith("fig-") else "ref"), ("math", "eq")]
     if label in getattr(env, "proof_list", {}):
         kinds = [("prf", "ref")]
-    else:
-        kinds = [("std", "numref" if label.startswith("fig-") else "ref"), ("math", "eq")]
     for node["refdomain"], role in kinds:
         domain = env.get_domain(node["refdomain"])
         if link := domain.resolve_xref(env, node["refdoc"], app.builder, role, label, node, content):
-            return link if role != "eq" else _named(link)
+            # The places stand in brackets already, and so does an equation's number.
+            for text in list(link.findall(nodes.Text)) if role == "eq" else ():
+                text.parent.replace(text, nodes.Text(f"Eq. {text.astext().strip('()')}"))
+            return link
     return None
-
-
-def _named(link: nodes.Element) -> nodes.Element:
-    """Call an equation by its name: the places stand in brackets already, and so does an equation's number."""
-    for text in list(link.findall(nodes.Text)):
-        text.parent.replace(text, nodes.Text(f"Eq. {text.astext().strip('()')}"))
-    return link
 
 
 def arrange(app, doctree):
@@ -83,41 +66,25 @@ def arrange(app, doctree):
 def box(app, output: nodes.container) -> nodes.container:
     """Return one verdict as a box, and make its anchor known."""
     claim_id, outcome = EMITTED.match(output[0].astext()).groups()
-    claim, name = ledger.claim_of(claim_id), anchor("verdict", claim_id)
-    app.env.domaindata["std"]["anonlabels"][name] = (app.env.docname, name)
+    claim, name, here = ledger.claim_of(claim_id), anchor("verdict", claim_id), app.env.docname
+    app.env.domaindata["std"]["anonlabels"][name] = (here, name)
     head, says, ours, *rest = output.children
-    row = pending_xref(
-        "",
-        nodes.inline(text="In the ledger"),
-        refdomain="std",
-        reftype="ref",
-        reftarget=anchor("claim", claim_id),
-        refexplicit=True,
-        refwarn=False,
-        refdoc=app.env.docname,
-        classes=["to-ledger"],
-    )
-    head += [nodes.Text(" "), row]
+    head += nodes.Text(" ")
+    head += xref(here, "ref", anchor("claim", claim_id), "In the ledger", warn=False, classes=["to-ledger"])
     if claim.shown:
-        ours += [nodes.Text(" ("), *places(claim.shown, app.env.docname), nodes.Text(")")]
+        ours += [nodes.Text(" ("), *places(claim.shown, here), nodes.Text(")")]
     shown, folded = rest[: bool(claim.matters)], rest[bool(claim.matters) :]
     parts = [head, says, ours, *shown, *(fold("verdict-detail", "Detail and condition", folded) if folded else [])]
     kind = {"outcome": outcome, "definition": claim.is_definition}
     return nodes.container("", *parts, ids=[name], classes=["verdict", slug(outcome)], **kind)
 
 
-def fold(name: str, summary: str, content: list[nodes.Node]) -> list[nodes.Node]:
-    """Return what unfolds at a line of summary."""
-    start = f'<details class="{name}"><summary>{summary}</summary>'
-    return [nodes.raw("", start, format="html"), *content, nodes.raw("", "</details>", format="html")]
-
-
 def _in_order(boxes: list[nodes.container]) -> list[nodes.Node]:
     boxes = sorted(boxes, key=lambda verdict: ORDER.index(verdict["outcome"]))
-    expected = [verdict for verdict in boxes if verdict["outcome"] == "reproduced"]
-    rest = boxes[: len(boxes) - len(expected)]
+    rest = [verdict for verdict in boxes if verdict["outcome"] != "reproduced"]
+    expected = boxes[len(rest) :]
     for one, several, definition in (("claim", "claims", False), ("definition", "definitions and identities", True)):
-        folded = [box for box in expected if box["definition"] == definition]
+        folded = [verdict for verdict in expected if verdict["definition"] == definition]
         if folded:
             count = f"One {one} holds" if len(folded) == 1 else f"{len(folded)} {several} hold"
             rest += fold("verdicts-expected", f"{count} as stated", folded)
@@ -128,4 +95,3 @@ def setup(app):
     """Connect."""
     app.connect("doctree-read", arrange)
     app.connect("missing-reference", resolve)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

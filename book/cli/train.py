@@ -53,25 +53,15 @@ def _induction(out: Path, **options) -> dict:
     )
 
 
-def _variants(
-    recipe: str,
-    out: Path,
-    *,
-    device: str | None,
-    seed: int = 0,
-    backbones: Path | None = None,
-    batch: int | None = None,
-    pretrain: int | None = None,
-    steps: int | None = None,
-    **options,
-) -> dict:
+def _variants(recipe: str, out: Path, *, device: str | None, seed: int = 0, **options) -> dict:
     from analysis.core import device as devices
     from book.lab import dna_probe
     from book.lab.training import dna_classifier
 
+    backbones, batch = options.pop("backbones", None), options.pop("batch", None)
+    changes = {"steps": options.pop("steps", None), "pretrain_steps": options.pop("pretrain", None)}
     chosen = getattr(dna_classifier, recipe)
     chosen = dna_classifier.rebatched(chosen, batch) if batch is not None else chosen
-    changes = {"steps": steps, "pretrain_steps": pretrain}
     chosen = dna_classifier.shortened(chosen, **{name: value for name, value in changes.items() if value is not None})
     data = dna_classifier.make_data(chosen, seed, backbones)
     report = dna_classifier.train(
@@ -87,35 +77,25 @@ def _variants(
     return {name: value for name, value in report.items() if not isinstance(value, dict)}
 
 
+NEOX = {
+    "neox-mini": "the same with rotary positions, as GPT-NeoX and Pythia are built",
+    "neox-mini-partial": "the same, a quarter of the coordinates rotary",
+    "neox-mini-unbiased": "the same, all coordinates rotary and no bias anywhere",
+    "neox-mini-sequential": "the same, the MLP after attention",
+}
+GENES = {
+    "variant-bert-mini": ("MINI", "BERT classifier of spike genes, 12 layers of width 192; minutes on 2 cores"),
+    "variant-bert-base": ("BASE", "the same at the size of BERT_BASE; minutes on a GPU"),
+}
 TRAINABLE = {
     "gpt2-mini": Recipe(
         "GPT-2 architecture, 0.7 M parameters, on Python's documentation; minutes on 2 cores", _gpt2_mini
     ),
-    "neox-mini": Recipe(
-        "the same with rotary positions, as GPT-NeoX and Pythia are built; minutes on 2 cores",
-        partial(_neox_mini, "neox-mini"),
-    ),
-    "neox-mini-partial": Recipe(
-        "the same, a quarter of the coordinates rotary; minutes on 2 cores", partial(_neox_mini, "neox-mini-partial")
-    ),
-    "neox-mini-unbiased": Recipe(
-        "the same, all coordinates rotary and no bias anywhere; minutes on 2 cores",
-        partial(_neox_mini, "neox-mini-unbiased"),
-    ),
-    "neox-mini-sequential": Recipe(
-        "the same, the MLP after attention; minutes on 2 cores", partial(_neox_mini, "neox-mini-sequential")
-    ),
+    **{name: Recipe(f"{said}; minutes on 2 cores", partial(_neox_mini, name)) for name, said in NEOX.items()},
     "induction": Recipe(
         "two attention-only layers, 0.3 M parameters, on repeated random tokens; minutes on 2 cores", _induction
     ),
-    "variant-bert-mini": Recipe(
-        "BERT classifier of spike genes, 12 layers of width 192; minutes on 2 cores",
-        partial(_variants, "MINI"),
-        VARIANTS,
-    ),
-    "variant-bert-base": Recipe(
-        "the same at the size of BERT_BASE; minutes on a GPU", partial(_variants, "BASE"), VARIANTS
-    ),
+    **{name: Recipe(said, partial(_variants, of), VARIANTS) for name, (of, said) in GENES.items()},
 }
 
 

@@ -4,6 +4,7 @@ Two builds at once take turns.
 """
 
 import hashlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,35 +19,20 @@ RENDERED = execution.BUILD / ".rendered"  # the hash of the machinery that the p
 WORKERS = 2
 # Pages are large, full of cycles and hardly ever garbage: to look for it less often saves a fifth of the time.
 JUPYTER_BOOK = "import gc; gc.set_threshold(100_000, 20, 20); from jupyter_book.cli.main import main; main()"
+PYTEST = (
+    "-q --no-header -p no:cacheprovider --dist loadfile --nbval-cell-timeout 600 --nbval-kernel-startup-timeout 180"
+    " --nbval-sanitize-with tests/nbval.cfg"
+)
 MAKE_REPORTS = [sys.executable, "-m", "book.publish.reports"]
 
 
 def execute(names: list[str], *, compare: bool = False, again: bool = False, device: str = "") -> int:
     """Run the chapters under nbval, by default all; return pytest's exit status (no chapter at all is no failure)."""
     targets = [f"book/{name}.md" for name in names] or ["book"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval" if compare else "--nbval-lax",
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        str(min(WORKERS, len(names) or WORKERS)),
-        "--dist",
-        "loadfile",
-        "--nbval-cell-timeout",
-        "600",
-        "--nbval-kernel-startup-timeout",
-        "180",
-        "--nbval-sanitize-with",
-        "tests/nbval.cfg",
-        *(["--again"] if again else []),
-        *(["--book-device", device] if device else []),
-        *targets,
-    ]
+    asked = ["--nbval" if compare else "--nbval-lax", *(["--again"] if again else [])]
+    asked += ["--book-device", device] if device else []
+    asked += ["-n", str(min(WORKERS, len(names) or WORKERS)), *targets]
+    command = [sys.executable, "-m", "pytest", *shlex.split(PYTEST), *asked]
     status = run_child(command, cwd=execution.ROOT).returncode
     return 0 if status == 5 else status
 

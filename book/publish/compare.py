@@ -16,10 +16,9 @@ import nbformat
 import nbval.kernel
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams, find_metadata_tags
 
-from book.publish import execution, kernels, parameters, recorded
+from book.publish import execution, kernels, recorded, run
 
 FOLDERS = (execution.ROOT / "book", execution.ROOT / "book" / "evidence")
-INJECTED = "injected-parameters"
 DISPLAYED = ("display_data", "execute_result")
 GLUED = "glued"
 OTHER_MACHINE = os.environ.get("OTHER_MACHINE")  # a seed for tools/other_machine.py; 0 changes nothing
@@ -74,11 +73,6 @@ def textual(outputs) -> list[dict]:
     return outputs_of_text
 
 
-def glued_values(outputs: list[dict]) -> dict[str, object]:
-    """Return the values among textual outputs that the cell handed to the page, by name."""
-    return {out["name"]: out["value"] for out in outputs if out["output_type"] == GLUED}
-
-
 def printed(outputs: list[dict]) -> list[dict]:
     """Return the textual outputs that a reader sees at the cell: all but glued values."""
     return [out for out in outputs if out["output_type"] != GLUED]
@@ -100,13 +94,13 @@ class MystFile(IPyNbFile):
         self.page = execution.page_name(self.path)
         self.digest = execution.digest(self.page)
         device = self.config.option.book_device
-        if device and "DEVICE" in parameters.names(self.nb):
-            self.nb = parameters.inject(self.nb, {"DEVICE": device})
+        if device and "DEVICE" in run.parameters(self.nb):
+            self.nb = run.inject(self.nb, {"DEVICE": device})
         self.record_path = execution.RECORDED / f"{self.page}.json"
         self.recorded = recorded.read(self.record_path)
         self.shown = recorded.shown(self.path)
         code = [cell for cell in self.nb.cells if cell.cell_type == "code"]
-        injected = [cell for cell in code if INJECTED in cell.metadata.get("tags", [])]
+        injected = [cell for cell in code if run.INJECTED in cell.metadata.get("tags", [])]
         again = self.config.option.again or device or OTHER_MACHINE
         self.stored = None if again else self.stored_run([cell.source for cell in code])
         known_cells = iter(self.recorded["cells"])
@@ -174,7 +168,8 @@ class MystCell(IPyNbCell):
 
     def glued(self) -> dict[str, object]:
         """Return the values that the cell handed to the page and that count, by name."""
-        return glued_values(self.found) if self.options["check"] else {}
+        outputs = self.found if self.options["check"] else []
+        return {out["name"]: out["value"] for out in outputs if out["output_type"] == GLUED}
 
     def as_record(self) -> dict:
         """Return what ``--record`` writes: outputs exempt from comparison are left out."""

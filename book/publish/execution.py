@@ -75,8 +75,6 @@ def machinery(root: Path = ROOT) -> str:
 def cell_sources(text: str) -> list[str]:
     """Return the code of each cell of a page in MyST, without its options and the blank lines around it.
 
-    Examples
-    --------
     >>> cell_sources("# Title\\n```{code-cell} ipython3\\n:tags: [x]\\n\\nprint(1)\\n```\\n")
     ['print(1)']
     """
@@ -189,24 +187,18 @@ def title(name: str) -> str:
 
 def absolute_folders() -> None:
     """Name the folders of inputs in full, since in a process that starts elsewhere a relative one is another."""
-    for name in FOLDERS:
-        if value := os.environ.get(name):
-            os.environ[name] = os.pathsep.join(str((ROOT / p).resolve()) for p in value.split(os.pathsep) if p)
-    for name, value in os.environ.items():
-        if name.startswith(ONE_FOLDER) and value:
-            os.environ[name] = str((ROOT / os.path.expanduser(value)).resolve())
+    for name, value in list(os.environ.items()):
+        if name in FOLDERS or name.startswith(ONE_FOLDER):
+            given = (ROOT / os.path.expanduser(path) for path in value.split(os.pathsep) if path)
+            os.environ[name] = os.pathsep.join(str(path.resolve()) for path in given)
 
 
 def environment(private: Path | None = None) -> None:
     """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
     absolute_folders()  # kernels start inside book/
     private = private or BUILD / ".private"
-    for name, folder in {
-        "IPYTHONDIR": "ipython",
-        "JUPYTER_CONFIG_DIR": "jupyter",
-        "MPLCONFIGDIR": "matplotlib",
-        "JUPYTER_DATA_DIR": "jupyter-data",
-    }.items():
+    homes = {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "JUPYTER_DATA_DIR": "jupyter-data"}
+    for name, folder in {**homes, "MPLCONFIGDIR": "matplotlib"}.items():
         (private / folder).mkdir(parents=True, exist_ok=True)
         os.environ[name] = str(private / folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)

@@ -1,13 +1,18 @@
-"""What a chapter is executed with: the book's own model and texts, or a reader's."""
+"""What a chapter is executed with: the book's own model and texts, or a reader's; and the line that says what ran."""
 
+import platform
+import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import torch
 
 from analysis.core import device as devices
 from analysis.models import pretrained
+from analysis.models.checkpoints import Checkpoint
 
 _chosen: list["Inputs"] = []  # by this process, the last one last
 
@@ -37,8 +42,6 @@ class Inputs:
     def describe(self) -> str:
         """Name what differs from the book, for a sentence.
 
-        Examples
-        --------
         >>> Inputs("models/my-bert", "minilm").describe()
         'the model my-bert'
         >>> Inputs("minilm", "minilm").describe()
@@ -92,3 +95,35 @@ def choose_inputs(
 def chosen() -> Inputs:
     """Return the inputs that were chosen last; before any were, the book's own."""
     return _chosen[-1] if _chosen else Inputs(device=devices.choose())
+
+
+def commit() -> str:
+    """Return the short commit of the checkout, with ``+`` where files differ from it; ``unknown`` outside one."""
+    root = Path(__file__).parents[2]
+    try:
+        head = subprocess.run(
+            ["git", "-C", root, "describe", "--always", "--dirty=+", "--abbrev=9"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head.stdout.strip()
+
+
+def stamp(*models: Checkpoint, where: torch.device | None = None) -> str:
+    """Say what this chapter was executed with, by default on the device of its inputs.
+
+    The seconds are those of the processor, from the start of the process, so that they do not depend on what else the
+    machine does. Put it in the last cell, exempt from comparison.
+    """
+    versions = ", ".join(
+        [f"Python {platform.python_version()}", *(f"{p} {metadata.version(p)}" for p in ("torch", "numpy"))]
+    )
+    labels = ", ".join(m.label() for m in models) or "no model"
+    return (
+        f"Executed with commit {commit()}; {versions}; {devices.describe(where or chosen().device)}; {labels}; "
+        f"{time.process_time():.0f} s of the processor."
+    )

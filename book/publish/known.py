@@ -62,7 +62,7 @@ class Known:
         >>> Known("a", "not found", "It is new.", date(2026, 3, 4), "all pages.").text
         'It is new. Searched on 4 March 2026: all pages.'
         """
-        search = f" Searched on {self.date.day} {self.date:%B %Y}: {self.searched}" if self.searched else ""
+        search = f" Searched on {in_words(self.date)}: {self.searched}" if self.searched else ""
         return f"{self.sentence}{search}"
 
 
@@ -74,6 +74,15 @@ class Statement:
     kind: str
     title: str
     page: str
+
+
+def in_words(day: date) -> str:
+    """Write a day in words.
+
+    >>> in_words(date(2026, 1, 2))
+    '2 January 2026'
+    """
+    return f"{day.day} {day:%B %Y}"
 
 
 def citations(text: str) -> tuple[str, ...]:

@@ -69,8 +69,6 @@ class Verdict(ledger.Verdict):
 def place(claim: Claim) -> str:
     """Say where a document makes a claim, so that its own numbers cannot be taken for ours.
 
-    Examples
-    --------
     >>> places = {"B-72": "5.1, Fig.8", "B-18": "(3.4)"}
     >>> [place(Claim(id=id, place=where, claim="", document="", chapter="")) for id, where in places.items()]
     ["section 5.1, the paper's Fig. 8", "the paper's (3.4)"]
@@ -128,26 +126,13 @@ def _emitted(path: Path, folder: Path) -> list[Verdict]:
 
 
 def publish(verdicts: Mapping[str, Verdict]) -> dict:
-    """Return the ledger as plain data that fits :func:`schema`: every claim, with its verdict where it has one."""
+    """Return the ledger as plain data: every claim, with its verdict where it has one."""
     rows = []
     for claim in claims():
         judged = verdicts.get(claim.id)
         cell = judged and f"book/{judged.where or claim.chapter}.html#verdict-{claim.id.lower()}"
         rows.append({**ledger.row(claim, judged), "document": claim.id[0], "cell": cell})
     return {"documents": dict(DOCUMENTS), "outcomes": dict(MEANINGS), "claims": rows}
-
-
-def schema() -> dict:
-    """Return the JSON schema of what :func:`publish` returns; it lies beside the published copy."""
-    whole = ledger.schema()
-    columns, text = whole["properties"]["claims"]["items"], {"type": "string"}
-    columns["required"] += ["document"]
-    columns["properties"]["document"] = {**text, "description": "The document's letter."}
-    said = "A document's letter and its short name."
-    heads = {"documents": {"type": "object", "description": said, "additionalProperties": text}}
-    kept = {name: whole["properties"][name] for name in ("outcomes", "claims")}
-    title = "The claims of five documents about attention, with the verdicts of the book Attention, Taken Apart"
-    return {**whole, "title": title, "required": [*heads, *kept], "properties": {**heads, **kept}}
 
 
 def count(verdicts: Mapping[str, Verdict]) -> dict[str, dict[str, int]]:

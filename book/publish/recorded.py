@@ -28,8 +28,6 @@ SLACK = 1.001  # so that a difference of just one unit is one unit in floating p
 def formats(markdown: str) -> dict[str, set[str]]:
     """Return the glued names that a page's text shows, each with the formats in which it shows them.
 
-    Examples
-    --------
     >>> formats("From {glue:text}`a-low:.1f` to {glue:text}`a-high`, or {glue:text}`a-low`.") == {
     ...     "a-low": {".1f", ""}, "a-high": {""}}
     True
@@ -54,8 +52,6 @@ def shown(page: Path) -> dict[str, set[str]]:
 def printed_unit(value: float, spec: str, digits: int = 3) -> float:
     """Return one unit of the last digit of ``value`` printed by ``spec``, of at most so many significant ones.
 
-    Examples
-    --------
     >>> printed_unit(0.361, ".1%"), printed_unit(0.361, ".2f"), printed_unit(1230.0, "")
     (0.001, 0.01, 10.0)
     """
@@ -76,8 +72,6 @@ def agree(found: float, recorded: float, unit: float, floor: float = 0.0) -> boo
     They may where the two differ by at most a unit of the last digit that is printed, by a thousandth, or by
     ``floor``, which is rounding for the dtype and the scale of the cell.
 
-    Examples
-    --------
     >>> agree(2.36, 2.35, unit=0.01), agree(2.37, 2.35, unit=0.01), agree(4.8e-7, 3.9e-7, unit=1e-8, floor=1e-6)
     (True, False, True)
     """
@@ -87,8 +81,6 @@ def agree(found: float, recorded: float, unit: float, floor: float = 0.0) -> boo
 def same(found: object, recorded: object, specs: set[str]) -> bool:
     """Say whether a glued value may stand for the recorded one on a page that prints it by ``specs``.
 
-    Examples
-    --------
     >>> same(2.36, 2.35, {".2f"}), same(2.38, 2.35, {".2f"}), same(12, 11, {""}), same("0.5 nats", "0.6 nats", {""})
     (True, False, False, True)
     """
@@ -119,8 +111,6 @@ def settle(text: str, recorded: str, tags: Collection[str] = (), scale: float = 
     Of a cell's ``tags`` two count: ``float64`` says in what its numbers are computed, if not in float32, and
     ``counts-over-a-threshold`` that its whole numbers are such. ``scale`` is :func:`largest` of the cell.
 
-    Examples
-    --------
     >>> settle("gap 4.8e-07 of 1.5, rank 4", "gap 3.9e-07 of 1.5, rank 3", scale=1.5)
     'gap 3.9e-07 of 1.5, rank 4'
     """
@@ -143,8 +133,6 @@ def settle(text: str, recorded: str, tags: Collection[str] = (), scale: float = 
 def largest(texts: Iterable[str]) -> float:
     """Return the size of the largest number of the texts that is no count; 0 if there is none.
 
-    Examples
-    --------
     >>> largest(["12 heads, off by -0.5 and 1e-7", "0.7 %"])
     0.7
     """
@@ -156,8 +144,6 @@ def largest(texts: Iterable[str]) -> float:
 def noise(text: str) -> list[str]:
     """Return the printed rounding errors: numbers below 1e-9 that are no bound, which is a power of ten.
 
-    Examples
-    --------
     >>> noise("off by 3.1e-16, which is below 1e-12 and above -1e-12; 2.5e-07 of it")
     ['3.1e-16']
     """
@@ -171,8 +157,6 @@ def noise(text: str) -> list[str]:
 def value(printed: str) -> object:
     """Return the value that was glued, of its text: a number or a string; what is neither stays as it was printed.
 
-    Examples
-    --------
     >>> value("0.361"), value("'two of three'"), value("nan")
     (0.361, 'two of three', 'nan')
     """

@@ -1,8 +1,7 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
 An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
-a folder, :func:`load` reads it; :func:`compare` holds a new result to
-it. A record is never edited by hand.
+a folder, :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
 """
 
 import hashlib
@@ -21,20 +20,6 @@ import torch
 from analysis.core import device
 from analysis.core.files import lock, make_writable, write_atomically
 from analysis.models import checkpoints
-
-__all__ = [
-    "BadRecord",
-    "Disagrees",
-    "Experiment",
-    "Record",
-    "Result",
-    "Value",
-    "compare",
-    "data_folder",
-    "load",
-    "write",
-]
-
 
 ROOM = 1.25
 """How much wider a record's tolerance may be than the one stated, which may be a share of a number."""
@@ -62,7 +47,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment computed: numbers, arrays, and how far each array may differ (absolute, default 0)."""
+    """What an experiment computed: numbers, arrays, and how far each array may differ (absolute, default 0).
+
+    ``result["name"]`` is a value, ``result.array("name")`` an array.
+    """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -72,8 +60,17 @@ class Result:
         return self.values[name].value
 
     def array(self, name: str) -> np.ndarray:
-        """Return an array by name, as a record does."""
+        """Return an array by name."""
         return self.arrays[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Result):
+    """A result that was read, with what its file says of it."""
+
+    name: str
+    summary: str
+    provenance: dict
 
 
 def write_result(name: str, summary: str, result: Result, provenance: Mapping[str, object], folder: Path) -> Path:
@@ -187,7 +184,7 @@ def data_folder(name: str) -> Path | None:
 
 
 def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write its record: first under temporary names, then renamed."""
+    """Compute an experiment and write its record."""
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
     make_writable(folder)
@@ -201,25 +198,6 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
         **device.describe_run(where, time.perf_counter() - start, experiment.command),
     }
     return write_result(experiment.name, experiment.summary, result, provenance, folder)
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record that was read: ``record["name"]`` is a value, ``record.array("name")`` an array."""
-
-    name: str
-    values: Mapping[str, Value]
-    arrays: Mapping[str, np.ndarray]
-    tolerances: Mapping[str, float | int]
-    provenance: dict
-    summary: str
-
-    def __getitem__(self, name: str) -> float | int | str | bool:
-        return self.values[name].value
-
-    def array(self, name: str) -> np.ndarray:
-        """Return an array by name."""
-        return self.arrays[name]
 
 
 def load(name: str, folder: Path) -> Record:
@@ -246,7 +224,8 @@ def load(name: str, folder: Path) -> Record:
         values = {k: Value(**v) for k, v in body["values"].items()}
         arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
         tolerances = {k: v["tolerance"] for k, v in body["arrays"].items()}
-        return Record(name, values, arrays, tolerances, body["provenance"], body["summary"])
+        said = {"summary": body["summary"], "provenance": body["provenance"]}
+        return Record(values, arrays, tolerances, name=name, **said)
     except (KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
 

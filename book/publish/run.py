@@ -3,8 +3,11 @@
 ``python -m book run`` calls this. The folder gets ``<chapter>.ipynb`` (executed), ``html/`` (the page, with
 notation, glossary and references beside it) and ``run.json`` (the parameters, versions, seconds). All are made under
 temporary names and renamed when they are whole; in the folder of an earlier run of the chapter they take its place.
+The parameters of a chapter are what its cell tagged ``parameters`` assigns.
 """
 
+import ast
+import copy
 import os
 import platform
 import re
@@ -14,33 +17,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+import nbformat
+
 from analysis.core.files import claim_folder, write_json
 from analysis.core.processes import run_child
-from book.publish import execution, parameters, phrases
+from book.publish import execution, phrases
 
 BESIDE = ("notation", "symbols", "glossary", "references")  # pages that a chapter refers to and that cost nothing
 COPIED = (
-    "book/__init__.py",
-    "book/_ext",
-    "book/experiments",
-    "book/lab",
-    "book/publish",
-    "book/viewers",
-    "book/_templates",
-    "book/assets",
-    "book/references.bib",
-    "book/claims.yml",
-    "book/known_elsewhere.yml",
-    "_config.yml",
-    "book/records",
-    "claims/claims_kit",
-    "analysis",
+    *(f"book/{name}" for name in ("__init__.py", "_ext", "experiments", "lab", "publish", "records", "viewers")),
+    *(f"book/{name}" for name in ("_templates", "assets", "references.bib", "claims.yml", "known_elsewhere.yml")),
+    *("_config.yml", "claims/claims_kit", "analysis"),
 )  # so that nothing is read from the book's own build
+INJECTED = "injected-parameters"
 CELL_TIMEOUT = 3600
 UNFINISHED = ".unfinished-"
 
@@ -49,7 +43,7 @@ class Failed(ValueError):
     """A cell of the chapter raised; the message says which and why."""
 
 
-def read(chapter: str):
+def read(chapter: str) -> nbformat.NotebookNode:
     """Read a chapter as a notebook, with the reader of the book."""
     from myst_nb.core.read import read_myst_markdown_notebook
 
@@ -57,7 +51,41 @@ def read(chapter: str):
     return read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=str(path))
 
 
-def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
+def places(notebook: nbformat.NotebookNode) -> list[int]:
+    """Return which cells of a chapter hold its parameters."""
+    return [n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
+
+
+def parameters(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return the names that a chapter's parameters cell assigns, such as ``MODEL`` and ``DEVICE``."""
+    lines = [line for place in places(notebook) for line in ast.parse(notebook.cells[place].source).body]
+    return [ast.unparse(target) for line in lines if isinstance(line, ast.Assign) for target in line.targets]
+
+
+def inject(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.NotebookNode:
+    """Return a copy of a notebook in which some of its parameters are set, in a cell of their own behind theirs.
+
+    Raises
+    ------
+    LookupError
+        If the chapter has no parameter of that name, so that setting it would have no effect.
+    """
+    known = parameters(notebook)
+    if unknown := sorted(values.keys() - set(known)):
+        raise LookupError(
+            f"the chapter has no parameter {', '.join(unknown)}, so setting it would have no effect; it "
+            f"has {', '.join(known) or 'none'}"
+        )
+    source = "\n".join(f"{name} = {value!r}" for name, value in values.items())
+    cell = nbformat.v4.new_code_cell(source, metadata={"tags": [INJECTED]})
+    if notebook.nbformat_minor < 5:  # whose cells have no ids
+        del cell["id"]
+    made = copy.deepcopy(notebook)
+    made.cells.insert(places(made)[-1] + 1, cell)
+    return made
+
+
+def execute(notebook: nbformat.NotebookNode, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
     """Run the cells in a kernel of their own, telling how far it is; the kernel is ended at once."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -66,28 +94,21 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
     from book.publish import kernels
 
     NotebookClient.shutdown_kernel.default_value = "immediate"
-    number = {
-        index: n for n, index in enumerate((i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 1)
-    }
-    with tqdm(total=len(number), unit="cell", desc=chapter, disable=None) as bar:
-        at = 0
+    code, at = [n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code"], 0
+    with tqdm(total=len(code), unit="cell", desc=chapter, disable=None) as bar:
 
         def begun(cell, cell_index):
             nonlocal at
-            if cell_index in number:
-                at = number[cell_index]
-                first = next((line for line in cell.source.splitlines() if line.strip()), "")
-                bar.set_postfix_str(first[:40])
-
-        def done(cell, cell_index, **_):
-            bar.update(cell_index in number)
+            if cell_index in code:
+                at = 1 + code.index(cell_index)
+                bar.set_postfix_str(cell.source.strip().partition("\n")[0][:40])
 
         client = NotebookClient(
             notebook,
             timeout=timeout,
             kernel_name="python3",
             on_cell_start=begun,
-            on_cell_executed=done,
+            on_cell_executed=lambda cell_index, **_: bar.update(cell_index in code),
             kernel_manager_class=kernels.AsyncKernelManager,
             extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": str(execution.ROOT / "book")}},
@@ -95,30 +116,25 @@ def execute(notebook, chapter: str, timeout: int = CELL_TIMEOUT) -> None:
         try:
             wait_for(client)
         except CellExecutionError as error:
-            raise Failed(f"{chapter}, cell {at} of {len(number)}: {reason(error)}") from None
+            raise Failed(f"{chapter}, cell {at} of {len(code)}: {reason(error)}") from None
         except (CellTimeoutError, DeadKernelError) as error:
-            raise Failed(f"{chapter}, cell {at} of {len(number)}: {str(error).strip().splitlines()[0]}") from None
+            raise Failed(f"{chapter}, cell {at} of {len(code)}: {str(error).strip().splitlines()[0]}") from None
 
 
 def wait_for(client) -> None:
     """Execute in a thread, where nbclient leaves signals to this process; where they interrupt it, end the kernel."""
     with ThreadPoolExecutor(1) as pool:
-        execution_of_cells = pool.submit(client.execute)
+        cells = pool.submit(client.execute)
         try:
-            execution_of_cells.result()
+            cells.result()
         except KeyboardInterrupt:
-            end_kernel(client, execution_of_cells)
+            while not cells.done():  # the kernel may not have started yet
+                process = getattr(getattr(client.km, "provisioner", None), "process", None)
+                if process is not None and process.poll() is None:
+                    with suppress(ProcessLookupError):  # it has just ended by itself
+                        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+                wait([cells], timeout=0.1)
             raise
-
-
-def end_kernel(client, execution_of_cells: Future) -> None:
-    """Kill the kernel and what it has started, which ends the execution."""
-    while not execution_of_cells.done():
-        process = getattr(getattr(client.km, "provisioner", None), "process", None)
-        if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError):  # it has just ended by itself
-                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
-        wait([execution_of_cells], timeout=0.1)
 
 
 def reason(error) -> str:
@@ -144,7 +160,6 @@ def announce(notebook, values: dict[str, str]) -> None:
 
 def project(folder: Path, notebook, chapter: str) -> Path:
     """Lay out a book of this chapter and the pages that it refers to."""
-    import nbformat
     import yaml
 
     for name in COPIED:
@@ -162,10 +177,10 @@ def project(folder: Path, notebook, chapter: str) -> Path:
     there = execution.pages()
     beside = [name for name in BESIDE if name != chapter and name in there]
     for name in beside:
-        if execution.is_notebook(path := there[name]):
+        if execution.is_notebook(there[name]):
             nbformat.write(read(name), folder / "book" / f"{name}.ipynb")
         else:
-            shutil.copyfile(path, folder / "book" / path.name)
+            shutil.copyfile(there[name], folder / "book" / there[name].name)
     toc = {"format": "jb-book", "root": f"book/{chapter}"}
     if beside:
         toc["chapters"] = [{"file": f"book/{name}"} for name in beside]
@@ -197,13 +212,6 @@ def executed_name(chapter: str) -> str:
     return f"{chapter.rpartition('/')[2]}.ipynb"
 
 
-def replace(new: Path, old: Path) -> None:
-    """Put a finished file or folder in the place of the one before, which moves to where the new one was made."""
-    if old.is_dir():
-        old.replace(new.with_name(f"{new.name}-before"))
-    new.replace(old)
-
-
 def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -> Path:
     """Execute with parameters set, then render; return the folder.
 
@@ -227,7 +235,7 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
     Refused
         If the folder holds anything and no earlier run of this chapter made it, or another run writes into it.
     """
-    notebook = parameters.inject(read(chapter), values) if values else read(chapter)
+    notebook = inject(read(chapter), values) if values else read(chapter)
     with claim_folder(out, f"run of {chapter}"):
         for left_over in out.glob(f"{UNFINISHED}*"):  # of a run that was killed
             shutil.rmtree(left_over, ignore_errors=True)
@@ -237,8 +245,6 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
 
 def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, html: bool) -> None:
     """Execute and render in a temporary folder, then put the results in their places."""
-    import nbformat
-
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=out) as work:
         execution.environment(Path(work) / "private")
         subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, capture_output=True)
@@ -259,4 +265,7 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
             new / "run.json", {"chapter": chapter, **settings, "seconds": round(seconds, 1), "versions": versions}
         )
         for path in sorted(new.iterdir()):
-            replace(path, out / path.name)
+            old = out / path.name
+            if old.is_dir():  # it moves to where the new one was made
+                old.replace(path.with_name(f"{path.name}-before"))
+            path.replace(old)

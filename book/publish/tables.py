@@ -87,8 +87,6 @@ def table(frame: "pd.DataFrame", caption: str, form: str | Mapping[str, str] = F
 def written(value: object, form: str = FORM) -> str:
     """Write the value of one cell.
 
-    Examples
-    --------
     >>> written(0.126), written(50257), written(True), written(float("nan")), written("MiniLM"), written(-0.001)
     ('0.13', '50,257', 'yes', '', 'MiniLM', '0.00')
     """
@@ -106,8 +104,6 @@ def written(value: object, form: str = FORM) -> str:
 def in_html(text: str) -> str:
     """Write a text in HTML, with names such as ``W_K`` and ``T^pp`` as formulas are set.
 
-    Examples
-    --------
     >>> in_html("b_Q and T^pp, < 1")
     '<i>b<sub>Q</sub></i> and <i>T<sup>pp</sup></i>, &lt; 1'
     """

@@ -33,7 +33,7 @@ from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.maps import streaming
 from analysis.statistics import exact_sums
 from analysis.transformer import attention_only, constructed_heads, encoder, induction
-from tools import rooms
+from tests.analysis import rooms
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5

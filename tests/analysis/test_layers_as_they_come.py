@@ -14,8 +14,8 @@ import torch
 from analysis import load
 from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.models.families.tiny import tiny_model
+from tests.analysis import rooms
 from tests.analysis.test_every_function import INTERNAL, numbers, public
-from tools import rooms
 
 POSITIONS = 9
 LAYERS = {

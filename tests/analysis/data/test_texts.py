@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from analysis.data import texts
-from tools.passages import make_passages
+from tests.analysis.data.passages import make_passages
 
 README = (texts.BUNDLED.parent / "README.md").read_text(encoding="utf-8")
 

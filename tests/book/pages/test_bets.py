@@ -3,7 +3,7 @@
 import pytest
 from sphinx.application import Sphinx
 
-from book._ext import bets
+from book._ext import questions as bets
 from tests.book.pages.book_pages import PHONE, ROOT
 
 PAGES = {
@@ -13,7 +13,7 @@ PAGES = {
 }
 CONFIG = {
     "source_suffix": {".md": "myst-nb"},
-    "extensions": ["myst_nb", "book._ext.bets"],
+    "extensions": ["myst_nb", "book._ext.questions"],
     "myst_enable_extensions": ["dollarmath"],
     "html_theme": "basic",
     "html_static_path": [str(ROOT / "book" / "assets")],

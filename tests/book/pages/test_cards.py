@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from pybtex.database import parse_file
 
-from book._ext import cards
+from book._ext import claims as cards
 from book.publish import ledger
 
 

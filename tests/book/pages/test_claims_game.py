@@ -2,7 +2,7 @@
 
 import pytest
 
-from book._ext.claims_published import GAME
+from book._ext.claims import GAME
 from tests.book.pages.book_pages import PHONE, ROOT
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ import pytest
 from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
-from book._ext import claims_published
+from book._ext import claims as claims_page
 from book._ext import verdicts as shown_verdicts
 from book.publish import execution, ledger
 
@@ -17,13 +17,7 @@ OTHERS = sorted({claim.chapter for claim in ledger.claims()} - {"evidence/semi-b
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
 CONFIG = {
     "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
-    "extensions": [
-        "myst_nb",
-        "book._ext.verdicts",
-        "book._ext.claims_table",
-        "book._ext.claims_published",
-        "book._ext.side_by_side",
-    ],
+    "extensions": ["myst_nb", "book._ext.verdicts", "book._ext.claims"],
     "nb_execution_mode": "off",
     "myst_enable_extensions": ["dollarmath"],
     "root_doc": "book/claims",
@@ -234,20 +228,14 @@ def test_only_chapters_that_are_awaited_may_leave_claims_open(build):
     assert "no verdict" not in warnings
 
 
-def test_the_published_copy_fits_its_schema_and_names_every_cell(build, tmp_path):
-    jsonschema = pytest.importorskip("jsonschema")
+def test_the_published_copy_has_every_claim_and_names_every_cell(build, tmp_path):
     build(verdicts())
     copy = json.loads((tmp_path / "html" / "ledger.json").read_text())
-    schema = json.loads((tmp_path / "html" / "ledger.schema.json").read_text())
-    jsonschema.validate(copy, schema)
     assert len(copy["claims"]) == len(ledger.claims())
     row = next(c for c in copy["claims"] if c["id"] == "K-15")
     assert row["outcome"] == "corrected"
     assert row["cell"] == "book/evidence/semi-bias.html#verdict-k-15"
     assert next(c for c in copy["claims"] if c["id"] == "B-01")["outcome"] is None
-    copy["claims"][0]["outcome"] = 3
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(copy, schema)
 
 
 def test_the_figure_counts_what_the_cells_said_of_claims_that_could_be_otherwise():
@@ -256,4 +244,4 @@ def test_the_figure_counts_what_the_cells_said_of_claims_that_could_be_otherwise
     assert counts["K"]["corrected"] == len(own) - 2
     assert counts["K"]["open"] == 2
     assert sum(n for its in counts.values() for n in its.values()) == len(ledger.testable())
-    assert f"GPT-2's attention biases: {len(own) - 2} corrected, 2 open;" in claims_published.alt(counts)
+    assert f"GPT-2's attention biases: {len(own) - 2} corrected, 2 open;" in claims_page.alt(counts)

@@ -6,7 +6,7 @@ import re
 import pytest
 from sphinx.application import Sphinx
 
-from book._ext import conformance
+from book._ext import tables as conformance
 from tests.book.pages.book_pages import ROOT
 
 ROWS = "".join(f"<tr><th>family {k}</th><td>{'sinks' if k == 7 else 'none'}</td></tr>" for k in range(9))
@@ -59,7 +59,7 @@ def build(tmp_path, monkeypatch):
             (tmp_path / "conformance.json").write_text(json.dumps(results))
         config = {
             "source_suffix": {".md": "myst-nb"},
-            "extensions": ["myst_nb", "book._ext.table_filters", "book._ext.conformance"],
+            "extensions": ["myst_nb", "book._ext.tables"],
             "nb_execution_mode": "off",
             "html_theme": "basic",
             "root_doc": "index",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from book._ext import frames
+from book._ext import typography
 from tests.book.pages.book_pages import PHONE, TYPESET
 
 DESK = {"width": 1250, "height": 900}
@@ -32,7 +32,7 @@ def small_labels(tab, html) -> dict[str, float]:
     return {
         name: round(label, 2)
         for name, width in shown
-        if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < frames.LABEL
+        if (label := smallest_label((html / "_images" / name).read_text(encoding="utf-8"), width)) < typography.LABEL
     }
 
 

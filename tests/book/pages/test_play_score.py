@@ -15,7 +15,7 @@ START = {"wq": 2, "bq": 1, "wk": 1, "bk": 3}
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    return play_pages.write(tmp_path_factory.mktemp("score"), "score", viewers.score()[1])
+    return play_pages.write(tmp_path_factory.mktemp("score"), "score", viewers.picture("score")[1])
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_key_bias_changes_scores_and_no_weight_and_the_query_bias_does(fresh
 
 
 def test_the_static_picture_has_the_first_numbers():
-    figure, start = viewers.score()
+    figure, start = viewers.picture("score")
     assert start == START
     written = [[text.get_text() for text in panel.texts] for panel in figure.axes if panel.images]
     x = torch.tensor([[0.0], [1.0]])

@@ -12,7 +12,7 @@ from docutils.utils import new_document
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
 from analysis.models.checkpoints import KNOWN
-from book._ext.exercises import exercises, name_solutions
+from book._ext.questions import exercises, name_solutions
 from book.publish import execution, known, ledger
 from tests.book.pages.book_pages import PAGES
 from tools import stories

@@ -1,10 +1,11 @@
 """How plain text is set on a page: per cent, minus, indices; nothing else is touched."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from book._ext.api_pages import whole_sentences
-from book._ext.book_ext import keep_together
-from book._ext.typography import set_page, set_text
+from book._ext.typography import keep_together, set_page, set_text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_code_formulas_dates_and_attributes_are_left_alone(body):
 )
 def test_names_of_the_package_stay_code(page, as_set):
     context = {"body": "<strong>b_Q</strong>"}
-    set_page(None, page, "page.html", context, None)
+    set_page(SimpleNamespace(builder=SimpleNamespace(images={})), page, "page.html", context, None)
     assert context["body"] == f"<strong>{as_set}</strong>"
 
 

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from myst_nb.core.read import read_myst_markdown_notebook
 
-from book.publish import parameters
+from book.publish import run
 from tests.book.publish.test_execution import HEADER
 
 CHAPTER = (
@@ -38,14 +38,14 @@ def notebook():
 
 
 def test_names_are_those_of_the_tagged_cell(notebook):
-    assert parameters.names(notebook) == ["MODEL", "TEXTS", "DEVICE"]
+    assert run.parameters(notebook) == ["MODEL", "TEXTS", "DEVICE"]
     notebook.cells[2].metadata.pop("tags")
-    assert parameters.names(notebook) == []
+    assert run.parameters(notebook) == []
 
 
 def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
     before = copy.deepcopy(notebook)
-    injected = parameters.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
+    injected = run.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
     assert notebook == before, "the notebook itself was changed"
     assert [cell.source for cell in injected.cells if cell.cell_type == "code"][:2] == [
         cell.source for cell in notebook.cells if cell.cell_type == "code"
@@ -68,10 +68,10 @@ def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
 )
 def test_a_parameter_that_the_chapter_has_not_is_refused_by_name(notebook, values, message):
     with pytest.raises(LookupError, match=message):
-        parameters.inject(notebook, values)
+        run.inject(notebook, values)
 
 
 def test_a_chapter_without_parameters_says_so(notebook):
     notebook.cells[2].metadata.pop("tags")
     with pytest.raises(LookupError, match=r"no parameter MODEL, .* it has none"):
-        parameters.inject(notebook, {"MODEL": "x"})
+        run.inject(notebook, {"MODEL": "x"})

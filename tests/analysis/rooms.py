@@ -6,7 +6,7 @@ The door is what imports a library for models, and whatever imports the door; no
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOR_MODELS = {"transformers", "tokenizers", "safetensors", "huggingface_hub", "matplotlib"}
 
 
