@@ -193,6 +193,12 @@ def test_badges_say_what_the_repository_says():
 def test_what_readme_prints_is_what_its_lines_print():
     code = README.split("## Why does this head look there?")[1].split("```python")[1].split("```")[0]
     assert len([line for line in code.splitlines() if line and not line.startswith("from")]) <= 6
+    shown = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, {})
+        exec(code, shown)
     assert f"It prints `{printed.getvalue().strip()}`" in README
+    scores = shown["parts"].total()[0, 1]
+    looks_at = scores.masked_fill(scores.new_ones(scores.shape).triu(1).bool(), -torch.inf).argmax(-1)
+    assert looks_at[-1] == shown["key"] == 0
+    assert len(looks_at) == 12
+    assert (looks_at[1:-1] == 0).sum() == 6, "six of the ten words between the two"
