@@ -12,8 +12,8 @@ from book._ext.dark_figures import in_both
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_a_figure_follows_its_page(browser, theme):
-    figure, panel = style.new()
-    panel.plot([0, 1], [0, 1])
+    figure, _ = style.new()
+    figure.axes[0].plot([0, 1], [0, 1])
     drawn = base64.b64encode(in_both(figure._repr_svg_()).encode()).decode()
     page = browser.new_page(color_scheme="light" if theme == "dark" else "dark")
     page.set_content(f'<html style="color-scheme: {theme}"><img src="data:image/svg+xml;base64,{drawn}">')
