@@ -186,7 +186,7 @@ class Model:
         >>> load("gpt2-mini").room
         128
         """
-        options = ("max_position_embeddings", "max_target_positions")
+        options = ("max_position_embeddings", "max_target_positions", "max_seq_len")
         limits = [limit for limit in (getattr(self.config, name, None) for name in options) if limit and limit > 0]
         places = expected.places_of(self.family, self.config) or ""
         if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):

@@ -148,7 +148,9 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
             f"got {scaling!r}"
         )
     scaled, factor = ROPE_INIT_FUNCTIONS[scaling](config, "cpu", layer_type=kind)
-    _even(2 * len(scaled), channel, float(settings.get("partial_rotary_factor", 1.0)))
+    share = float(settings.get("partial_rotary_factor", 1.0))
+    turned = channel if scaling == "proportional" else int(channel * share)  # which gives still pairs a frequency of 0
+    _even(turned, channel, share)
     longest = {
         "longrope": settings.get("original_max_position_embeddings"),
         "dynamic": config.max_position_embeddings - 1,  # at that length itself it depends on what was read before

@@ -162,3 +162,7 @@ def test_what_is_left_in_files_is_not_read_from_the_module():
 def test_a_module_whose_weights_are_parametrised_is_not_taken_for_a_quantised_one():
     """Audio encoders hold the weight of a convolution as a direction and a length."""
     assert load(tiny_model("wav2vec2")).layers[0].heads
+
+
+def test_a_model_with_alibi_reads_as_many_tokens_as_the_library_makes_biases_for():
+    assert load(tiny_model("mpt")).room == 64
