@@ -160,7 +160,7 @@ def dial() -> tuple[Figure, dict]:
 
 
 def switches() -> tuple[Figure, dict]:
-    """Draw the residual of MiniLM and its controls under every set of parts."""
+    """Draw the spread of MiniLM's vectors and of its controls', whole and without one part."""
     from book.viewers import switches
 
     return switches.draw(experiments.load(RECORDS["switches"])), switches.START
