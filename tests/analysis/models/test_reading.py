@@ -147,3 +147,11 @@ def test_a_module_whose_weights_are_parametrised_is_not_taken_for_a_quantised_on
 
 def test_a_model_with_alibi_reads_as_many_tokens_as_the_library_makes_biases_for():
     assert load(tiny_model("mpt")).room == 64
+
+
+@pytest.mark.parametrize("scaling", [{}, {"rope_type": "linear", "factor": 2.0}])
+def test_a_share_that_leaves_an_odd_number_of_turned_channels_is_refused(scaling):
+    given = {"rope_theta": 10000.0, "partial_rotary_factor": 1 / 16, **scaling}
+    model = tiny_model("stablelm", rope_parameters=given, partial_rotary_factor=1 / 16)
+    with pytest.raises(ValueError, match="partial_rotary_factor = 0.0625 .* must be an even number"):
+        load(model)

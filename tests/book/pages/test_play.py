@@ -28,7 +28,7 @@ OUT_OF_REACH = """() => [...document.querySelectorAll('.play input, .play button
   e => e.tabIndex < 0 || !(e.labels?.length || e.getAttribute('aria-label') || e.textContent)).map(e => e.outerHTML)"""
 
 
-@pytest.fixture(scope="module", params=viewers.SCRIPTS)
+@pytest.fixture(scope="module", params=viewers.PICTURES)
 def viewer(request):
     return request.param
 

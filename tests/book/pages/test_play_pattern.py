@@ -58,7 +58,7 @@ def test_without_the_query_bias_b_looks_at_all_alike_and_a_still_does_not(fresh)
 
 
 def test_the_static_picture_names_the_patterns():
-    figure, start = viewers.pattern()
+    figure, start = viewers.picture("pattern")
     assert start == {"word": "b", "bias": True}
     said = [f"{name} looks for (0, {p[1]:.0f})" for name, p in zip("abc", patterns(WORDS, layer(bias=True))[0])]
     assert [panel.get_title() for panel in figure.axes] == said

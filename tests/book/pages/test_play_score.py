@@ -70,7 +70,7 @@ def test_the_key_bias_changes_scores_and_no_weight_and_the_query_bias_does(fresh
 
 
 def test_the_static_picture_has_the_first_numbers():
-    figure, start = viewers.score()
+    figure, start = viewers.picture("score")
     assert start == START
     written = [[text.get_text() for text in panel.texts] for panel in figure.axes if panel.images]
     x = torch.tensor([[0.0], [1.0]])

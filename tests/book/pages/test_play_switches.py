@@ -59,8 +59,8 @@ def test_a_switch_moves_the_numbers(fresh, record):
 def test_the_keyboard_switches(fresh):
     fresh.get_by_label("LayerNorm", exact=True).focus()
     fresh.keyboard.press("Space")
-    assert said(fresh) == "Residual (how different the vectors are): attention + skip + MLP"
+    assert said(fresh) == "Spread (how different the vectors are): attention + skip + MLP"
     assert fresh.get_by_label(BOXES["gain"]).is_disabled()
     fresh.get_by_label("MLP: GELU").focus()
     fresh.keyboard.press("ArrowLeft")
-    assert said(fresh) == "Residual (how different the vectors are): attention + skip + linear MLP"
+    assert said(fresh) == "Spread (how different the vectors are): attention + skip + linear MLP"

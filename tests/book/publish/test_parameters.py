@@ -38,9 +38,9 @@ def notebook():
 
 
 def test_names_are_those_of_the_tagged_cell(notebook):
-    assert run.names(notebook) == ["MODEL", "TEXTS", "DEVICE"]
+    assert run.parameters(notebook) == ["MODEL", "TEXTS", "DEVICE"]
     notebook.cells[2].metadata.pop("tags")
-    assert run.names(notebook) == []
+    assert run.parameters(notebook) == []
 
 
 def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
