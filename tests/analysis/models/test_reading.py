@@ -151,7 +151,7 @@ def test_a_model_with_alibi_reads_as_many_tokens_as_the_library_makes_biases_for
 
 @pytest.mark.parametrize("scaling", [{}, {"rope_type": "linear", "factor": 2.0}])
 def test_a_share_that_leaves_an_odd_number_of_turned_channels_is_refused(scaling):
-    given = {"rope_theta": 10000.0, "partial_rotary_factor": 1 / 16, **scaling}
-    model = load(tiny_model("stablelm", rope_parameters=given, partial_rotary_factor=1 / 16))
-    with pytest.raises(ValueError, match=r"partial_rotary_factor = 0\.0625 .* must be an even number"):
+    given = {"rope_theta": 10000.0, "partial_rotary_factor": 1 / 8, **scaling}
+    model = load(tiny_model("stablelm", rope_parameters=given))
+    with pytest.raises(ValueError, match=r"partial_rotary_factor = 0\.125 .* must be an even number"):
         _ = model.layers[0]
