@@ -1,29 +1,40 @@
-"""The residual of MiniLM and its controls under every set of parts, after the last layer."""
+"""The spread of MiniLM's vectors and of its controls' after the last layer, whole and without one part."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.models.controls import LEVELS
+from analysis.models.controls import LEVELS, PERMUTED
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
-from book.experiments.bert_rank_switches import MLPS, settings
+from book.experiments.bert_rank_switches import MLPS
 from book.publish.records import Record
 
 START = {"of": "model", "skip": 1, "mlp": MLPS.index("GELU"), "norm": 1, "gain": 1}
 """What the viewer shows at first: the whole model."""
+GELU = MLPS.index("GELU")
+SHOWN = {
+    "whole": (1, GELU, 1, 1),
+    "without MLPs": (1, MLPS.index("none"), 1, 1),
+    "without LayerNorms": (1, GELU, 0, 1),
+    "without skip connections": (0, GELU, 1, 1),
+}
+"""The settings of the picture: skip connections, MLP, LayerNorm, its gains."""
+SHUFFLED = "shuffled"
+"""What the stories call the level that the package calls permuted."""
 
 
 @style.in_style
 def draw(record: Record) -> Figure:
-    """Draw logarithms to base 10 of the residual, a row for each setting with the model's own gains."""
-    rows = [(place, switches) for place, switches in settings() if place[-1]][::-1]  # the most parts first
-    trained = np.array([record.array("trained")[place][-1] for place, _ in rows])
+    """Draw logarithms to base 10 of the spread, a row for each part that is missing."""
+    trained = np.array([record.array("trained")[place][-1] for place in SHOWN.values()])
     controls = {
-        level: np.stack([values[:, *place, -1] for place, _ in rows], 1)
+        SHUFFLED if level == PERMUTED else level: np.stack([values[:, *place, -1] for place in SHOWN.values()], 1)
         for level, values in zip(LEVELS, record.array("controls"), strict=True)
     }
-    figure, panel = style.new(size="tall")
-    draw_points(panel, Ladder(trained, controls), [s.describe().replace("attention + ", "") for _, s in rows])
-    panel.set(xlabel="log10 of the residual after the last layer")
+    figure, panel = style.new(size="wide")
+    draw_points(panel, Ladder(trained, controls), list(SHOWN), {SHUFFLED: style.LEVELS[PERMUTED][0]})
+    powers = range(-12, 1, 4)
+    labels = [f"$10^{{{power}}}$" if power else "1" for power in powers]
+    panel.set(xlabel="spread after the last layer", xticks=powers, xticklabels=labels)
     share_legend(figure, [panel])
     return figure

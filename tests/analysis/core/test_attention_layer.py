@@ -49,6 +49,8 @@ def test_a_tensor_longer_or_shorter_along_an_axis_is_refused(name):
                 continue  # of these two the others are measured
             with pytest.raises(ValueError, match=r"must have (shape|heads)"):
                 grouped(**{name: draw(*shape)})
+    with pytest.raises(ValueError, match="W_Q must have heads"):
+        AttentionLayer(*[torch.zeros(0, 3, 2)] * 3, torch.zeros(0, 2, 3), *[torch.zeros(0, 2)] * 3, torch.zeros(3))
     with pytest.raises(ValueError, match=r"sinks must have shape \(6,\)"):
         grouped(sinks=draw(GROUPS))
 

@@ -12,7 +12,6 @@ from analysis.decomposition import block_mixing
 from analysis.maps import entropy
 from analysis.transformer import head_layout
 from analysis.transformer.encoder import encode_layer, random_layers
-from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.mlp import activation_mask, apply_masked_mlp, apply_mlp, fold_layer
 
 
@@ -42,18 +41,6 @@ def test_index_formula_is_right_for_every_column_and_row(blocks, width):
 def test_printed_index_formula_names_no_block_of_bert():
     printed = [head_layout.printed_block_of(k, 64, 12) for k in range(1, 769)]
     assert not any(block.is_integer() for block, _ in printed)
-
-
-def test_both_propositions_and_the_inverse():
-    x, y = draw(4, 5, 3), draw(4, 3, 6, seed=1)
-    left = draw(7, 5, seed=2)
-    torch.testing.assert_close(left @ head_layout.concatenate(x), head_layout.concatenate(left @ x))
-    torch.testing.assert_close(head_layout.concatenate(x) @ head_layout.stack(y), (x @ y).sum(0))
-    assert torch.equal(head_layout.split(head_layout.concatenate(x), 4), x)
-    with pytest.raises(ValueError, match="must divide"):
-        head_layout.split(draw(2, 7), 3)
-    with pytest.raises(ValueError, match="count from 1"):
-        head_layout.block_of(0, 3)
 
 
 def test_relative_entropy_is_a_share_of_the_largest():
@@ -156,16 +143,6 @@ def test_block_coupling_of_a_linear_map_is_its_blocks():
         block_mixing.block_coupling(lambda row: row, draw(1, 12), 5)
 
 
-def test_layer_norm_couples_blocks_by_a_matrix_of_rank_two():
-    x, d = draw(1, 12), 12
-    norm = Norm(torch.ones(d).double(), torch.zeros(d).double(), 0.0)
-    jacobian = torch.func.jacrev(lambda row: apply_norm(row, norm))(x[0])
-    z = apply_norm(x[0], norm)
-    sigma = (x[0] - x[0].mean()).square().mean().sqrt()
-    due = (torch.eye(d) - torch.ones(d, d) / d - torch.outer(z, z) / d) / sigma
-    torch.testing.assert_close(jacobian, due)
-
-
 def test_interaction_is_zero_for_sums_over_blocks_and_not_for_the_mlp():
     a, b, mlp = draw(50, 12), draw(50, 12, seed=1), mlp_of()
     W = draw(12, 12, seed=4)
@@ -210,16 +187,6 @@ def test_small_terms_that_vary_do_not_vanish_beside_nothing():
         assert block_mixing.vanishing((terms * factor).to(dtype)).tolist() == [[False, True, True]]
     with pytest.raises(ValueError, match="tolerance"):
         block_mixing.vanishing(terms.float(), 1e-9)
-
-
-def test_joint_permutation_of_blocks_changes_nothing_and_of_the_input_alone_does():
-    mlp, x = mlp_of(), draw(5, 12)
-    order = [2, 0, 3, 1]
-    permuted = head_layout.concatenate(head_layout.split(x, 4)[order])
-    rows = mlp.W_in.reshape(4, 3, -1)[order].reshape(12, -1)
-    both = MlpWeights(rows, mlp.b_in, mlp.W_out, mlp.b_out)
-    torch.testing.assert_close(apply_mlp(permuted, both), apply_mlp(x, mlp))
-    assert not torch.allclose(apply_mlp(permuted, mlp), apply_mlp(x, mlp), rtol=0.1)
 
 
 def test_expansion_sums_to_the_score_and_loses_its_key_constants_in_the_softmax():

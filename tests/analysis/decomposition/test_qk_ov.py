@@ -9,7 +9,7 @@ import torch
 from analysis.decomposition import qk_ov
 from analysis.decomposition.terms import semi_bias
 from analysis.transformer import positional_encodings
-from analysis.transformer.attention import attend, compute_scores, softmax
+from analysis.transformer.attention import attend, compute_scores
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
@@ -98,14 +98,6 @@ def test_remainder_of_fixed_matrices_for_all_offsets():
         due = (stack - (U[:, :k] * S[:k]) @ V[:k]).norm() / stack.norm()
         torch.testing.assert_close(left[min(k, len(left)) - 1], due, rtol=1e-6, atol=1e-7)
     assert left[-1] < 1e-7
-
-
-def test_key_bias_matters_with_rotary_embeddings():
-    layer, x = random_layer(), draw(6, 12)
-    without = replace(layer, b_K=0 * layer.b_K)
-    torch.testing.assert_close(softmax(compute_scores(x, layer)), softmax(compute_scores(x, without)), **CLOSE)
-    with_bias, bare = (softmax(positional_encodings.rotary_scores(x, w)) for w in (layer, without))
-    assert (with_bias - bare).abs().max() > 0.01
 
 
 def test_refusals():

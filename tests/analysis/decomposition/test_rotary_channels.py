@@ -13,7 +13,6 @@ from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_channels import drop_cancelling_bias, split_channels
 from analysis.decomposition.rotary_kernel import Kernel, distance_kernel
 from analysis.decomposition.terms import score_terms
-from analysis.maps.attribution import attribute_divergence
 from analysis.models.key_bias import CASES, key_bias_effect
 from analysis.transformer.attention import mask_future, softmax
 from analysis.transformer.positional_encodings import rotary_scores
@@ -81,27 +80,6 @@ def test_what_is_not_turned_cancels_and_nothing_else(layer, x):
     assert torch.equal(kept + rest, layer.b_K)
     only_rest = softmax(mask_future(score_terms(x, replace(layer, b_K=rest)).total()))
     assert (before - only_rest).abs().max() > 0.01
-
-
-def test_shares_give_the_cancelling_bias_nothing(layer, x):
-    layer = turned(layer, turn(4))
-    visible = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool).tril()
-    stack = score_terms(x, layer).stack(*(names := ("content", "semi_bias", "query_side", "kernel")))
-    rest = score_terms(x, replace(layer, b_K=split_channels(layer.b_K, layer.positions)[1]))
-    cancelling = (rest.query_side + rest.kernel).expand_as(stack[0])
-    parts = torch.cat([stack, cancelling[None], -cancelling[None]])
-    split = attribute_divergence(parts, visible)
-    assert split.parts[4].abs().max() < 1e-12
-    assert split.parts[names.index("query_side")].abs().max() > 0.01
-    assert split.gap < 1e-12
-
-
-def test_models_without_biases_have_four_parts_about_an_origin(layer, x):
-    bare = replace(turned(layer, turn(16)), b_Q=0 * layer.b_Q, b_K=0 * layer.b_K)
-    origin = x.mean((0, 1))
-    terms = score_terms(x, bare, origin)
-    assert torch.allclose(terms.total(), score_terms(x, bare).content, rtol=0, atol=1e-12)
-    assert terms.common.abs().max() > 0.01
 
 
 def test_where_the_key_bias_cancels_in_the_modules_of_transformers():

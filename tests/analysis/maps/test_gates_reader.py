@@ -8,7 +8,7 @@ import pytest
 import scipy.optimize
 import torch
 
-from analysis.maps.gates import ideal, points, segmentation, shear, synthetic
+from analysis.maps.gates import ideal, points, segmentation, synthetic
 from analysis.maps.gates.reader import GATES, PATTERNS, read_gates, shuffle_rows
 
 
@@ -366,15 +366,6 @@ def test_blocks_that_chance_does_not_make_are_read_exactly_anywhere(n):
     assert tried >= 10
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_gpu_gives_the_same_reading():
-    maps = torch.stack([noisy(64, seed) for seed in range(3)])
-    reading = read_gates(maps.cuda())
-    assert reading.scores.is_cuda
-    assert torch.allclose(reading.scores.cpu(), read_gates(maps).scores, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("attention", "arguments", "words"),
     [
@@ -420,12 +411,6 @@ def test_blocks_of_causal_maps_are_exact_where_they_can_be_told_from_chance(n):
         assert reading.blocks() == [(queries, keys)]
         assert reading.scores[4] + reading.scores[7] == pytest.approx(1, abs=1e-6)
         tried += 1
-
-
-@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (2, 4, 5, 5)])
-def test_shearing_is_undone(shape):
-    cells = torch.arange(math.prod(shape)).view(shape)
-    assert (shear.unskew(shear.skew(cells)) == cells).all()
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -187,19 +187,6 @@ def test_on_a_gpu_a_sum_depends_on_no_other_map_of_its_batch():
     assert_a_sum_depends_on_no_other_map("cuda")
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_stays_on_the_gpu():
-    query, key, value = (part.cuda() for part in draw(14))
-    statistics = MapStatistics(1, HEADS, POSITIONS, device="cuda")
-    output = statistics.attend(0, query, key, value, scale=0.5)
-    here = MapStatistics(1, HEADS, POSITIONS)
-    here.attend(0, query.cpu(), key.cpu(), value.cpu(), scale=0.5)
-    assert output.is_cuda
-    assert all(total.is_cuda for total in statistics.state.values())
-    assert torch.allclose(statistics.entropy().cpu(), here.entropy(), atol=1e-8)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("causal", [False, True])
 def test_half_precision_is_summed_in_single(dtype, causal):

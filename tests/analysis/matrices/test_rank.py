@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from analysis.core.attention_layer import Norm
 from analysis.matrices import rank
 from analysis.representations import rank_collapse
-from analysis.transformer.encoder import ALL_ON, PURE_ATTENTION, encode, encode_layer, random_layers
+from analysis.transformer.encoder import PURE_ATTENTION, encode_layer, random_layers
 from analysis.transformer.layernorm import apply_norm, centre
 
 small_integers = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.integers(-2, 2))
@@ -36,15 +36,6 @@ def test_rank_comes_with_its_evidence():
     assert rank.numerical_rank(torch.ones(2, 3)).cutoff == pytest.approx(3 * torch.finfo(torch.float32).eps)
     with pytest.raises(ValueError, match="not finite"):
         rank.numerical_rank(torch.full((2, 2), torch.inf))
-
-
-def test_residual_is_invariant_under_scale_and_order_and_bounded():
-    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 1
-    value = rank_collapse.residual(x)
-    assert 0 < value < 1
-    torch.testing.assert_close(rank_collapse.residual(-3 * x), value)
-    torch.testing.assert_close(rank_collapse.residual(x.flip(0)), value)
-    torch.testing.assert_close(rank_collapse.residual(torch.stack([x, 2 * x])), torch.stack([value, value]))
 
 
 def test_one_layer_of_pure_attention_cubes_a_small_residual():
@@ -71,33 +62,6 @@ def test_bias_can_take_a_rank_away():
     norm = Norm(torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), eps=0.0)
     against = Norm(norm.gain, -apply_norm(x, norm)[0], eps=0.0)
     assert [step.rank for step in rank.ranks_through_norm(x, against)] == [1, 1, 1, 1, 0]
-
-
-def test_residual_is_traced_through_every_state():
-    found = rank_collapse.random_collapse(16, 1.0, 0, [ALL_ON, PURE_ATTENTION], depth=3, heads=2, rows=6)
-    assert found.shape == (2, 4)
-    assert found[0, 0] == found[1, 0]
-    assert found[1, -1] < 1e-3 < found[0, -1]
-    g = torch.Generator().manual_seed(5)
-    layers, x = random_layers(2, 2, 8, generator=g), torch.randn(4, 8, generator=g, dtype=torch.float64)
-    traced = rank_collapse.trace_residual(x, layers, ALL_ON)
-    torch.testing.assert_close(traced[-1], rank_collapse.residual(encode(x, layers)[-1]))
-
-
-ODD = {
-    "nan": torch.full((3, 3), torch.nan),
-    "inf": torch.full((3, 3), torch.inf),
-    "empty": torch.zeros(0, 3),
-    "no column": torch.zeros(3, 0),
-    "scalar": torch.tensor(1.0),
-    "row": torch.ones(3),
-    "whole": torch.eye(3).long(),
-    "half": torch.eye(3).half(),
-    "numpy": np.eye(3),
-    "complex": torch.eye(3).to(torch.complex64),
-    "list": [[1.0]],
-}
-NORM = Norm(torch.ones(3), torch.zeros(3))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -57,6 +57,8 @@ def test_asymmetry_and_total_variation_bounds():
     assert distance.total_variation(torch.eye(2), torch.eye(2).flip(0)).tolist() == [1, 1]
     with pytest.raises(ValueError, match="square"):
         symmetry.asymmetry(torch.ones(2, 3))
+    with pytest.raises(ValueError, match="p must have rows that sum to 1"):
+        distance.total_variation(torch.tensor([2.0, 0.0]), torch.tensor([0.5, 0.5]))
 
 
 def test_sines_have_one_norm_and_know_distance_only():

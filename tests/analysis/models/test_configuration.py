@@ -11,7 +11,6 @@ from analysis.models.checkpoints import NotFound, find
 from analysis.models.configuration import read_configuration
 from analysis.models.families import expected
 from analysis.models.reading import load
-from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import apply_norm
 from tests.analysis.tiny import BERT, GPT2, write_model
 
@@ -25,36 +24,6 @@ def change(folder, **settings):
 def run(model):
     ids = torch.randint(0, 31, (2, 9), generator=torch.Generator().manual_seed(0))
     return model(ids, output_attentions=True, output_hidden_states=True)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"scale_attn_by_inverse_layer_idx": True},
-        {"scale_attn_weights": False},
-        {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False},
-        {"reorder_and_upcast_attn": True},
-        {"layer_norm_epsilon": 0.1},
-        {"n_inner": 7, "activation_function": "relu"},
-    ],
-)
-def test_options_of_gpt2_that_change_the_mathematics_are_honoured(tmp_path, options):
-    checkpoint = find("tiny", folder=write_model(tmp_path / "tiny", GPT2 | options))
-    model = pretrained.load(checkpoint, dtype=torch.float64)
-    result = run(model)
-    for layer, attention in enumerate(result.attentions):
-        weights = load(checkpoint, dtype=torch.float64).layers[layer].plain()
-        norm = load(checkpoint, dtype=torch.float64).norm("attention", layer)
-        x = apply_norm(result.hidden_states[layer], norm)
-        torch.testing.assert_close(attend(x, weights).attention, attention, rtol=0, atol=1e-12)
-        live = load(model).layers[layer].plain()
-        tensors = {name: value for name, value in vars(weights).items() if isinstance(value, torch.Tensor)}
-        assert all(torch.equal(getattr(live, name), tensor) for name, tensor in tensors.items())
-        assert live.mask == weights.mask
-        torch.testing.assert_close(extraction.attention_inputs(model, result.hidden_states)[layer], x)
-    assert load(checkpoint).mlp(0).W_in.shape == (12, options.get("n_inner", 48))
-    raw = model.h[1].attn.c_attn.bias[:12].reshape(3, 4)
-    assert torch.equal(load(model).layers[1].b_Q, raw)  # what is added to queries carries no factor
 
 
 @pytest.mark.parametrize(

@@ -105,14 +105,6 @@ def test_a_shift_of_every_position_changes_no_curve_before_the_norm_takes_it():
     np.testing.assert_allclose(position_curves(layer(), rows).mean(-1), 0, atol=1e-12)
 
 
-def test_texts_that_are_too_short_are_left_out_or_refused():
-    tokenizer = pretrained.tokenizer(checkpoints.find("gpt2-mini"))
-    long = "Attention is a weighted mean of the values of all earlier positions, and nothing more than that."
-    assert len(tokenise(tokenizer, ["One.", long], 32).ids) == 1
-    with pytest.raises(ValueError, match="none of the 1 texts"):
-        tokenise(tokenizer, ["One."], 32)
-
-
 def test_parts_of_a_model_that_scales_its_queries_first_are_counted_from_its_biases(tmp_path):
     """An OPT gives its attention queries that are scaled, and so is the bias in them."""
     import transformers

@@ -1,7 +1,6 @@
 """What a report needs: two networks at a time, asked for before they are made, in the type of the model."""
 
 import gc
-import os
 import subprocess
 import sys
 
@@ -12,25 +11,6 @@ from analysis.models import checkpoints, memory, pretrained
 from analysis.models.controls import LEVELS, fresh_model, permute_entries, scale_matrices
 from analysis.reporting.measurement import observe_controls
 from tests.analysis.reporting.random_models import make_random, save
-
-SIZES = {"20 M": (512, 6), "60 M": (768, 8), "150 M": (1024, 12)}
-"""Widths and layers of GPT-2s with so many parameters."""
-MEASURE = """
-import sys
-from pathlib import Path
-from analysis import report
-
-def held(key):
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key))
-    return int(line.split()[1]) * 1024
-
-folder, out, texts = sys.argv[1:]
-report("gpt2-mini", out=out + "-first", texts=texts, seeds=1, longest=32)  # what any report needs
-before = held("VmRSS")
-Path("/proc/self/clear_refs").write_text("5")
-report(folder, out=out, texts=texts, seeds=2, longest=32)
-print(held("VmHWM") - before)
-"""
 
 
 @pytest.mark.slow
@@ -85,26 +65,6 @@ def test_the_memory_of_both_networks_is_asked_for_before_the_first_is_made(netwo
     else:
         with pytest.raises(MemoryError, match="and a control beside it"):
             pretrained.load(checkpoint, controls=1)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="takes the peak of a process from Linux")
-def test_a_report_needs_eight_bytes_per_parameter_and_a_little(tmp_path):
-    """Print the peak over three sizes; what a parameter adds is the slope between the first and the last."""
-    texts, found = tmp_path / "texts.txt", []
-    texts.write_text("Every row of an attention map sums to one, whatever the scores of the row are.")
-    for name, (width, layers) in SIZES.items():
-        model = make_random("GPT2Config", n_embd=width, n_layer=layers, n_head=8)
-        parameters, folder = sum(parameter.numel() for parameter in model.parameters()), save(model, tmp_path / name)
-        del model
-        command = [sys.executable, "-c", MEASURE, str(folder), str(tmp_path / f"out {name}"), str(texts)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found.append((parameters, int(done.stdout.split()[-1])))
-        print(f"{name}: {parameters:,} parameters, {found[-1][1] / parameters:.1f} bytes per parameter")
-    (small, least), *_, (large, most) = found
-    slope = (most - least) / (large - small)
-    print(f"each further parameter: {slope:.1f} bytes")
-    assert slope < 10
 
 
 def test_maps_of_a_report_are_drawn_in_little_memory():

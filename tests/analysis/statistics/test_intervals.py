@@ -90,6 +90,10 @@ def test_groups_that_are_hit_or_missed_together_are_covered_whatever_their_sizes
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: intervals.rotations([1.0, 2.0], [True]), "values must have a mark each"),
+        (lambda: intervals.rotations([1.0, 2.0], [False, False]), "values must have a mark each"),
+        (lambda: intervals.rotations([0.0, 0.0], [True, False]), "values must have a mark each"),
+        (lambda: intervals.mean_interval([1.0, float("nan")]), "values must be finite, got nan"),
         (lambda: intervals.mean_interval([1.0, 2.0], 1.5), "level must lie between 0 and 1, got 1.5"),
         (lambda: intervals.grouped_share_interval(np.array([0.5, 0.5]), ["a", "b"]), "hits must be 0 or 1"),
         (lambda: intervals.grouped_share_interval([True, False], ["a", "b"], 0.0), "level must lie between 0 and 1"),

@@ -9,26 +9,8 @@ import torch
 from analysis.core.attention_layer import AttentionLayer, Mask, Norm, QueryKeyNorm
 from analysis.core.positions import Alibi, Rotary, ScoreTable, Tempered
 from analysis.decomposition.terms import score_terms
-from analysis.transformer.attention import attend, compute_scores, mask_future, project
-from analysis.transformer.layernorm import apply_norm
-
-
-def random_layer(head=3, model=12, channel=4, seed=0, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-
-    def draw(*shape):
-        return torch.randn(*shape, generator=g, dtype=dtype)
-
-    return AttentionLayer(
-        draw(head, model, channel),
-        draw(head, model, channel),
-        draw(head, model, channel),
-        draw(head, channel, model),
-        draw(head, channel),
-        draw(head, channel),
-        draw(head, channel),
-        draw(model),
-    )
+from analysis.transformer.attention import attend, compute_scores, mask_future
+from tests.analysis.tiny import random_layer
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -81,59 +63,9 @@ def test_a_table_of_positions_is_for_inputs_of_one_size():
             call(torch.ones(4, 12, dtype=torch.float64), layer)
 
 
-def test_refuses_what_does_not_fit():
-    layer = random_layer()
-    with pytest.raises(ValueError, match="x must be"):
-        attend(torch.zeros(7, 11, dtype=torch.float64), layer)
-    with pytest.raises(ValueError, match="none of them empty"):
-        attend(torch.zeros(0, 12, dtype=torch.float64), layer)
-    with pytest.raises(ValueError, match="float32"):
-        attend(torch.zeros(7, 12), layer)
-    with pytest.raises(ValueError, match="x must be"):
-        compute_scores(torch.zeros(7, 11, dtype=torch.float64), layer)
-
-
-def test_weights_of_mixed_dtypes_or_none_at_all_are_refused():
-    layer = random_layer()
-    with pytest.raises(ValueError, match=r"b_K must be of a floating dtype, .* got torch\.float32"):
-        replace(layer, b_K=layer.b_K.float())
-    with pytest.raises(ValueError, match="W_Q must have heads"):
-        AttentionLayer(*[torch.zeros(0, 3, 2)] * 3, torch.zeros(0, 2, 3), *[torch.zeros(0, 2)] * 3, torch.zeros(3))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_a_layer_norm_does_not_broadcast_a_narrow_input():
-    ln = Norm(torch.ones(4), torch.zeros(4))
-    with pytest.raises(ValueError, match=r"rows must be \(3, 4\)"):
-        apply_norm(torch.zeros(3, 1), ln)
-    with pytest.raises(ValueError, match=r"float64"):
-        apply_norm(torch.zeros(3, 4).double(), ln)
-    for eps in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match="eps must be finite and not negative"):
-            Norm(torch.ones(4), torch.zeros(4), eps)
-
-
-def test_more_queries_than_keys_have_no_causal_mask():
-    with pytest.raises(ValueError, match="no more queries than keys"):
-        mask_future(torch.zeros(1, 3, 2))
-
-
-def test_fewer_queries_than_keys_are_the_last_ones():
-    scores = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(mask_future(scores[:, 2:]), mask_future(scores)[:, 2:])
-    assert mask_future(torch.zeros(1, 2, 4)).isinf().tolist() == [[[False, False, False, True], [False] * 4]]
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_one_map_alone_has_a_causal_mask():
     assert mask_future(torch.zeros(2, 2)).tolist() == [[0, -torch.inf], [0, 0]]
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("x", "heads"), [((4,), 2), ((3, 4), 0)])
-def test_rows_without_an_axis_and_layers_without_heads_are_refused(x, heads):
-    with pytest.raises(ValueError, match=r"x must be|W must be"):
-        project(torch.zeros(x), torch.zeros(heads, 4, 2), torch.zeros(heads, 2))
 
 
 def test_a_layer_may_write_rows_of_another_width_than_it_reads(unchecked):
@@ -158,7 +90,7 @@ def test_a_soft_cap_by_hand():
 
 @pytest.mark.parametrize("size", [1e19, 1e30, 1e38])
 def test_what_is_too_large_for_its_dtype_is_refused_and_never_nan(size):
-    layer = random_layer(dtype=torch.float32)
+    layer = random_layer().to(torch.float32)
     x = size * torch.randn(5, 12, generator=torch.Generator().manual_seed(1))
     for compute in (compute_scores, attend, score_terms):
         with pytest.raises(ValueError, match=r"too large for torch\.float32|not finite"):

@@ -160,6 +160,23 @@ def test_models_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"layer must lie in 0\.\.1"):
         model.layer(2)
     assert model.layer(1) is model.layers[1]
+    for call, message in (
+        (lambda: run(model, torch.tensor([0, 1])), r"\(batch, position\)"),
+        (lambda: run(model, torch.tensor([[0, 5]])), r"in 0\.\.4"),
+        (lambda: run(model, torch.tensor([[0, -1]])), r"in 0\.\.4"),
+        (lambda: positional_qk_circuit(model, 2), "layer must lie"),
+        (lambda: full_ov_circuit(model, -1), "layer must"),
+        (lambda: k_composition(model, draw(2)), r"share must be \(3,\)"),
+        (lambda: attention_reading(model, run(model, TOKENS), queries=-1, keys=0), "queries"),
+        (lambda: top_1_accuracy(torch.zeros(3, 3), -1), "offset must lie"),
+        (lambda: top_1_accuracy(torch.zeros(3, 3), 3), "offset must lie"),
+        (lambda: top_1_accuracy(torch.zeros(2, 3)), "scores must be square"),
+        (lambda: composition_scores(draw(2, 3, 6), draw(4, 5, 3)), "W must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    for dtype in (torch.uint8, torch.int32):  # whole numbers of any type are tokens, and no mask
+        assert run(model, TOKENS.to(dtype)).logits.equal(run(model, TOKENS).logits)
     long = torch.zeros(1, 8, dtype=torch.int64)
     with pytest.raises(ValueError, match="tokens are 8 long, the model has 7 positions"):
         run(model, long)

@@ -24,3 +24,5 @@ def test_columns_are_numbered_from_1():
         with pytest.raises(ValueError, match="k and width count from 1"):
             block_of(k, width)
     assert block_of(1, 1) == (1, 1)
+    with pytest.raises(ValueError, match="must divide"):
+        split(draw(2, 7), 3)

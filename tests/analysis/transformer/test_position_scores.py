@@ -95,4 +95,3 @@ def test_both_parts_of_disentangled_scores_pair_by_pair(buckets, parts):
 
 
 QUERIES, TABLE = draw(2, 5, 4), draw(2, 6, 4)
-BOTH = Disentangled(TABLE, TABLE, 3, None, 8)

@@ -61,11 +61,6 @@ def test_the_survey_measures_every_text_layer_and_head_with_padding_and_without(
     np.testing.assert_allclose(found["resultant_bare"] * lengths, found["cone_bare"], rtol=1e-4)
 
 
-def test_a_page_leaves_out_what_it_does_not_need(folder):
-    found = minilm.survey(folder, TEXTS[:1], padded=0, ablated=0)
-    assert not [name for name in found if "pad_" in name or "effect" in name]
-
-
 def test_an_axis_points_to_where_the_row_lies_that_is_furthest_out():
     rows = torch.randn(7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     turn = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)).Q

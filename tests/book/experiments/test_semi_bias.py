@@ -5,26 +5,16 @@ import pytest
 import torch
 
 from analysis.models import checkpoints
-from book.experiments import semi_bias_emergence, semi_bias_gpt2, semi_bias_mixer
+from book.experiments import semi_bias_emergence, semi_bias_mixer
 from book.publish.records import Result
 from book.viewers import mixer
 from tests.analysis.tiny import GPT2, draw, random_layer, write_model
-
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     folder = write_model(tmp_path_factory.mktemp("gpt2") / "tiny", GPT2 | {"n_positions": 40})
     return checkpoints.find(str(folder))
-
-
-def test_any_gpt2_is_measured_in_all_its_layers(tiny):
-    found = semi_bias_gpt2.measure(tiny, CPU).arrays
-    assert found["effective_rho"].shape == found["first_lead"].shape == (GPT2["n_layer"], GPT2["n_head"])
-    assert found["ladder_first_lead"].shape == (3, 5, GPT2["n_layer"], GPT2["n_head"])
-    beaten_by_none = found["first_beaten_by"] == 0
-    assert (found["first_lead"][beaten_by_none] > 0).all()
 
 
 def test_the_last_level_of_a_trained_layer_keeps_its_biases_and_the_first_two_have_none():

@@ -7,11 +7,8 @@ import torch
 
 from analysis.decomposition import folding, qk_ov, uniform
 from analysis.decomposition.folding import fold_value_bias
-from analysis.models import checkpoints, pretrained
-from analysis.models.reading import load
 from analysis.transformer import positional_encodings
 from analysis.transformer.attention import attend, mask_future, softmax
-from analysis.transformer.layernorm import apply_norm
 from book.lab.reference_modules import attention_module
 from tests.analysis.tiny import draw, random_layer
 
@@ -52,23 +49,6 @@ def test_the_module_sees_what_is_left_out():
     assert gap(qk_ov.attend_by_patterns(x, right).output, output) < 1e-11
 
 
-@pytest.mark.parametrize(("name", "family"), [("gpt2", "gpt2"), ("minilm", "bert")])
-@pytest.mark.parametrize("layer", [0, 5])
-def test_real_layers(name, family, layer):
-    checkpoint = checkpoints.find(name, stand_in=True)
-    if checkpoint.stands_in_for and layer >= len(load(checkpoint).layers):
-        pytest.skip(f"{checkpoint.label()} has no layer {layer}")
-    w = load(checkpoint, dtype=torch.float64).layers[layer].plain()
-    norm = load(checkpoint, dtype=torch.float64).norm("attention", layer)
-    x = apply_norm(load(checkpoint, dtype=torch.float64).positions[:40] + 0.1 * draw(40, w.model), norm)[None]
-    output, attention = attention_module(family, w)(x)
-    ours = qk_ov.attend_by_patterns(x, w)
-    assert gap(ours.attention, attention) < 1e-10
-    assert gap(ours.output, output) < 1e-9 * output.abs().max()
-    folded = folding.apply_folded(attention, x, folding.fold_values(w))
-    assert gap(folded, output) < 1e-9 * output.abs().max()
-
-
 def test_mean_layer_in_the_module():
     x = draw(2, 9, 12)
     output, attention = attention_module("gpt2", uniform.mean_layer(12, 3, 4))(x)
@@ -85,13 +65,3 @@ def test_rotary_scores_are_llamas(base):
     assert gap(attend(x, layer).attention, attention) > 0.01
     without = replace(layer, b_K=torch.zeros_like(layer.b_K))
     assert gap(softmax(mask_future(positional_encodings.rotary_scores(x, without, base))), attention) > 0.01
-
-
-def test_weights_come_back_out_of_the_module():
-    checkpoint = checkpoints.find("gpt2-mini")
-    model = pretrained.load(checkpoint, dtype=torch.float64)
-    read, due = load(model).layers[1].plain(), load(checkpoint, dtype=torch.float64).layers[1].plain()
-    for name, tensor in ((name, part) for name, part in vars(due).items() if isinstance(part, torch.Tensor)):
-        assert torch.equal(getattr(read, name), tensor), name
-    with pytest.raises(ValueError, match="must be a model of transformers"):
-        load(torch.nn.Linear(2, 2))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.book.pages.book_pages import BROWSERS, HTML, PAGES, chromium
+from tests.book.pages.book_pages import BROWSERS, HTML, PAGES, PHONE, chromium
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -46,33 +46,44 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def record(request):
-    """Load the record of the viewer that a module of tests names."""
-    from book._ext import viewers
-    from book.publish import experiments
-
-    return experiments.load(viewers.RECORDS[request.module.VIEWER])
+def viewer(request) -> str:
+    """Return the viewer that a module of tests is about: ``test_play_cone`` is about ``cone``."""
+    return request.module.__name__.rsplit("_", 1)[1]
 
 
 @pytest.fixture(scope="module")
-def page_file(request, record, tmp_path_factory):
-    """Write a page with the module's viewer, as its ``start(record)`` shows it at first, and the record beside it."""
+def record(viewer):
+    """Load the viewer's record."""
     from book._ext import viewers
-    from book.viewers import record_script
+    from book.publish import experiments
+
+    return experiments.load(viewers.RECORDS[viewer])
+
+
+@pytest.fixture(scope="module")
+def page_file(viewer, tmp_path_factory):
+    """Write a page with the viewer as the book shows it at first, and what it reads beside it."""
     from tests.book.pages import play_pages
 
-    viewer = request.module.VIEWER
-    file = play_pages.write(tmp_path_factory.mktemp(viewer), viewer, request.module.start(record))
-    name = viewers.RECORDS[viewer]
-    (file.parent / "play" / f"{name}.js").write_text(record_script.script(name), encoding="utf-8")
-    return file
+    return play_pages.write(tmp_path_factory.mktemp(viewer), viewer)
 
 
 @pytest.fixture(scope="module")
 def visit(browser, page_file):
-    """Open that page at a phone's width, once for all tests of the module."""
+    """Open that page at a phone's width, with what is folded away, once for all tests of the module."""
     from tests.book.pages import play_pages
 
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
+    tab = play_pages.Tab(browser, PHONE)
+    page = tab.open(page_file)
+    page.evaluate("document.querySelector('.play details')?.setAttribute('open', '')")
+    yield page
     tab.close()
+
+
+@pytest.fixture
+def fresh(visit, page_file):
+    """Show the page as it begins, with what is folded away."""
+    visit.goto(page_file.as_uri())
+    visit.locator(".play[data-ready]").wait_for()
+    visit.evaluate("document.querySelector('.play details')?.setAttribute('open', '')")
+    return visit

@@ -3,10 +3,8 @@
 import shutil
 from pathlib import Path
 
-from axe_playwright_python.base import AXE_SCRIPT
-
 from book._ext import viewers
-from tests.book.pages.book_pages import PHONE
+from book.viewers import record_script, weights_script
 
 ASSETS = Path(__file__).parents[3] / "book" / "assets"
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACADs="
@@ -14,10 +12,15 @@ DESK = {"width": 1250, "height": 900}
 SPACE = "<div style='height: 3000px'></div>"
 
 
-def write(folder: Path, name: str, start: dict, *, before: str = "") -> Path:
-    """Write a page with the viewer, its scripts beside it; return its path."""
+def write(folder: Path, name: str, *, before: str = "") -> Path:
+    """Write a page with the viewer, its scripts and what they read beside it; return its path."""
     shutil.copytree(ASSETS / "play", folder / "play", dirs_exist_ok=True)
+    for model in viewers.MODELS if name == "sentence" else ():
+        (folder / "play" / f"{model}.js").write_text(weights_script.script(model), encoding="utf-8")
+    if record := viewers.RECORDS.get(name):
+        (folder / "play" / f"{record}.js").write_text(record_script.script(record), encoding="utf-8")
     scripts = "".join(f'<script src="{script}" defer></script>' for script in viewers.scripts(name))
+    _, start = viewers.picture(name)
     path = folder / f"{name}.html"
     path.write_text(
         f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>
@@ -27,20 +30,6 @@ def write(folder: Path, name: str, start: dict, *, before: str = "") -> Path:
         encoding="utf-8",
     )
     return path
-
-
-def check_phone_paper_and_axe(page) -> None:
-    """Hold an open page of a phone's width to what every viewer must do: fit, be legible in both themes, and print."""
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
-    for theme, paper, ink in (("light", "#fff", "#000"), ("dark", "#111", "#eee")):
-        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        page.evaluate(f"Object.assign(document.body.style, {{background: '{paper}', color: '{ink}'}})")
-        page.evaluate(AXE_SCRIPT)
-        violations = page.evaluate("async () => (await axe.run(document, {preload: false})).violations")
-        assert not [(v["id"], v["nodes"][0]["html"][:120]) for v in violations]
-    page.emulate_media(media="print")
-    assert page.locator("figure > img").is_visible()
-    assert not page.locator(".play").is_visible()
 
 
 def slide(page, label: str, value: float) -> None:

@@ -265,33 +265,6 @@ def search(opened, words: str):
     return tab
 
 
-FOUND_ON = {
-    "participation ratio": "glossary",
-    "stable rank": "glossary",
-    "total variation": "glossary",
-    "Toeplitz": "evidence/bert-similarity",
-    "QK circuit": "glossary",
-    "OV circuit": "glossary",
-    "attention sink": "glossary",
-    "previous-token head": "glossary",
-    "attention entropy": "evidence/entropy",
-}
-SEARCH_AGAIN = """words => {
-  document.querySelector('#search-results').replaceChildren();
-  Search.performSearch(words);
-}"""
-
-
-def test_the_search_knows_standard_names_and_words_that_every_object_of_the_language_has(opened):
-    tab = search(opened, "constructor")
-    for words in ("__proto__", "hasOwnProperty", "toString", *FOUND_ON):
-        tab.evaluate(SEARCH_AGAIN, words)
-        tab.locator("#search-results", has_text=re.compile("finished|did not match")).wait_for()
-        due = f"a[href*='book/{FOUND_ON[words]}.html']" if words in FOUND_ON else "p"
-        assert tab.locator(f"#search-results {due}").count(), words
-    assert not tab.errors
-
-
 @pytest.mark.parametrize(
     ("address", "chosen"), [("document=K&verdict=Not+reproduced", ("k", "not-reproduced")), ("document=Z", ("", ""))]
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from book._ext.claims import GAME
+from tests.book.pages import play_pages
 from tests.book.pages.book_pages import PHONE, ROOT
 
 pytestmark = pytest.mark.browser
@@ -30,12 +31,9 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def tab(browser):
-    page = browser.new_page(viewport=PHONE)
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    page.close()
-    assert not errors
+    tab = play_pages.Tab(browser, PHONE)
+    yield tab.page
+    tab.close()
 
 
 def play(tab, wrong=()):

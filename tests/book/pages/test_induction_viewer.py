@@ -1,18 +1,16 @@
 """The viewer of the hand-built induction head in a real browser, opened from a file: its numbers, keys and words."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 from analysis.transformer.induction import build, embed, run
+from tests.book.pages import play_pages
+from tests.book.pages.book_pages import PHONE, ROOT
 
 pytestmark = pytest.mark.browser
-ROOT = Path(__file__).parents[3]
 FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
-LOCAL = ("file:", "data:", "blob:", "about:")
-BUILT = ROOT / "_build" / "html" / "book" / "induction-head.html"
 STEPS = (
     "Embeddings",
     "Layer 1 scores",
@@ -26,34 +24,14 @@ CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
   r => [...r.querySelectorAll('td')].map(c => Number(c.dataset.value)))"""
 
 
-@pytest.fixture(scope="module")
-def window(browser):
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    yield context
-    context.close()
-
-
 @pytest.fixture
-def visit(window):
-    """Return a function that opens a file; nothing may go wrong there, and nothing be asked of a network."""
-    page = window.new_page()
-    page.wrong = []
-    page.on("pageerror", lambda error: page.wrong.append(str(error)))
-    page.on("request", lambda r: None if r.url.startswith(LOCAL) else page.wrong.append(r.url))
-
-    def go(file: Path):
-        page.goto(file.as_uri(), wait_until="load")
-        page.evaluate("document.querySelector('.iv-more').open = true")
-        return page
-
-    yield go
-    page.close()
-    assert not page.wrong
-
-
-@pytest.fixture
-def tab(visit):
-    return visit(FRAGMENT)
+def tab(browser):
+    """Open the viewer from its file; nothing may go wrong there, and nothing be asked of a network."""
+    tab = play_pages.Tab(browser, PHONE)
+    tab.page.goto(FRAGMENT.as_uri(), wait_until="load")
+    tab.page.evaluate("document.querySelector('.iv-more').open = true")
+    yield tab.page
+    tab.close()
 
 
 def computed(tokens, vocab, beta, gain, offset):
@@ -216,19 +194,3 @@ def test_a_click_and_the_arrow_keys_choose_the_row_that_is_explained(tab):
     for _ in range(9):
         tab.keyboard.press("ArrowDown")
     assert "Row b at position 5" in tab.inner_text("#iv-say")
-
-
-def test_in_the_book_it_does_the_same(visit):
-    """In one visit, since the page takes long to load; the first of these leaves the viewer as it begins."""
-    if not BUILT.exists():
-        pytest.skip("the book is not built; run make book")
-    tab = visit(BUILT)
-    for case in TYPED:
-        test_a_typed_sequence_gives_the_numbers_of_the_package(tab, *case)
-    test_the_keyboard_walks_through_all_steps(tab)
-    test_a_click_and_the_arrow_keys_choose_the_row_that_is_explained(tab)
-    test_what_cannot_be_computed_is_said_and_the_last_table_stays(tab, "#iv-beta", "-1", "sharpness must")
-    tab.fill("#iv-beta", "100")
-    test_the_words_say_what_the_head_copies(tab)
-    for typed in SYMBOLS:
-        test_any_symbols_are_shown_as_they_are_and_fit(tab, typed)

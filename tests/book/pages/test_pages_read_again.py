@@ -56,36 +56,20 @@ def read(tmp_path, monkeypatch):
         app.build()
         return names
 
-    assert read() == set(PAGES)
-    read.source = source
     return read
 
 
-def test_nothing_is_read_again_while_nothing_was_executed(read):
-    assert read() == set()
-
-
-def test_a_page_that_was_executed_is_read_again_and_so_are_the_verdicts(read):
+def test_what_was_executed_or_edited_is_read_again_and_with_an_execution_the_verdicts(read, tmp_path, monkeypatch):
+    assert read() == set(PAGES)
+    assert read() == set(), "nothing was executed"
     leave_execution("two", "second")
     assert read() == {"two", "claims", "findings"}
-    assert read() == set(), "what was read with the present execution is up to date"
-
-
-def test_an_execution_under_the_same_digest_is_another_execution_if_its_outputs_differ(read):
-    write_json(execution.executed_path("two"), {"digest": "first", "cells": [{"source": "x", "outputs": []}]})
-    assert "two" in read()
-
-
-def test_a_page_whose_execution_is_gone_is_read_again(read):
+    write_json(execution.executed_path("two"), {"digest": "second", "cells": [{"source": "x", "outputs": []}]})
+    assert "two" in read(), "under the same digest the outputs differ"
     execution.executed_path("one").unlink()
     assert read() == {"one", "claims", "findings"}
-
-
-def test_a_page_that_was_edited_and_not_executed_is_read_alone(read):
-    (read.source / "book" / "two.md").write_text("# Two, edited\n")
-    assert read() == {"two"}
-
-
-def test_another_machinery_makes_every_page_be_read_again(read, monkeypatch):
+    (tmp_path / "source" / "book" / "two.md").write_text("# Two, edited\n")
+    assert read() == {"two"}, "what was edited and not executed is read alone"
+    assert read() == set(), "what was read with the present execution is up to date"
     monkeypatch.setattr(execution, "machinery", lambda: "another")
     assert read() == set(PAGES)

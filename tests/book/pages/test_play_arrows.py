@@ -6,22 +6,15 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.viewers.arrows import START
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "arrows"
 DISTANCES = torch.arange(128.0)
-
-
-def start(record):
-    return START
 
 
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    visit.locator("details").evaluate("more => { more.open = true; }")
     for label in ("all that queries and keys have in common", "angles as trained", "layer 1", "head 7"):
         visit.get_by_label(label, exact=True).check(force=True)
     play_pages.slide(visit, "Distance", 0)
@@ -66,19 +59,3 @@ def test_the_keyboard_turns_the_arrows(fresh):
     fresh.get_by_label("Distance", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
     assert fresh.get_by_label("Distance", exact=True).get_attribute("aria-valuetext") == "1 back"
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    play_pages.slide(fresh, "Distance", 31)
-    fresh.get_by_label("head 2", exact=True).check(force=True)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    tab.open(page_file, "?arrows.head=99&arrows.distance=-1&arrows.source=2&arrows.kernel=1")
-    assert page.inner_text(".play-said").startswith("A key at the query\u2019s own place")
-    tab.close()
-
-
-def test_on_a_phone_on_paper_and_with_axe(fresh):
-    play_pages.check_phone_paper_and_axe(fresh)

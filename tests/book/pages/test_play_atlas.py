@@ -7,22 +7,9 @@ import torch
 from analysis.maps.gates import GATES
 from analysis.models import checkpoints, pretrained
 from book.experiments import atlas_heads as heads
-from book.viewers import atlas
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "atlas"
-
-
-def start(record):
-    return atlas.START
-
-
-@pytest.fixture
-def fresh(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    yield tab.open(page_file)
-    tab.close()
 
 
 @pytest.mark.parametrize("name", ["minilm", "gpt2-mini"])
@@ -87,24 +74,6 @@ def test_keyboard_looks_and_models(fresh):
     fresh.locator(".play-map").focus()
     fresh.keyboard.press("End")
     assert "which the query does not see" in fresh.inner_text(".play-said")
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    fresh.get_by_label("Layer 5, head 7", exact=True).check(force=True)
-    fresh.get_by_label("weights times values").check(force=True)
-    fresh.get_by_label("Sentence").select_option("3")
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    assert page.get_by_label("weights times values").is_checked()
-    tab.open(page_file, "?atlas.model=constructor&atlas.layer=99&atlas.head=-1&atlas.sentence=7&atlas.look=x")
-    assert page.locator(".play-thumb").count() == 72
-    tab.close()
-
-
-def test_phone_paper_and_axe(fresh):
-    play_pages.check_phone_paper_and_axe(fresh)
 
 
 def test_the_chapters_that_it_leads_to_exist(fresh):

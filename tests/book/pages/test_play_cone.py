@@ -1,6 +1,5 @@
 """The cone in a real browser, from a file: its numbers against Python, how it is turned, its controls and links."""
 
-import json
 import math
 
 import numpy as np
@@ -11,29 +10,15 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.representations import anisotropy
 from book.experiments import bert_normality_directions
 from book.lab.documents import load_documents
-from book.viewers import cone
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "cone"
 SMALL, LARGE, SHUFFLED = "small random weights", "random weights as large as MiniLM's", "MiniLM's weights, shuffled"
-
-
-def start(record):
-    return cone.START
-
-
-def more(page):
-    """Open what is behind *more*, where it is closed."""
-    if not page.locator(".play-more").evaluate("details => details.open"):
-        page.click(".play-more > summary")
-    return page
 
 
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    more(visit)
     for label in (LARGE, "true angles"):
         visit.get_by_label(label, exact=True).check(force=True)
     visit.get_by_label("Text", exact=True).select_option("0")
@@ -124,26 +109,3 @@ def test_keys_buttons_and_drag_turn_it(fresh):
     fresh.get_by_label("Layer", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
     assert fresh.get_by_label("Layer", exact=True).get_attribute("aria-valuetext") == "layer 2"
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh, record):
-    fresh.get_by_label(SHUFFLED, exact=True).check(force=True)
-    fresh.get_by_label("Text", exact=True).select_option("2")
-    play_pages.slide(fresh, "Layer", 5)
-    play_pages.slide(fresh, "Word", 7)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    assert more(page).inner_text(".play table") == fresh.inner_text(".play table")
-    for network in (0, 9):
-        wrong = f"?cone.network={network}&cone.text=-1&cone.layer=x&cone.row=99&cone.look=constructor&cone.yaw=999"
-        tab.open(page_file, wrong)
-        assert f"\u201c{json.loads(record['tokens'])[0][3]}\u201d" in more(page).inner_text(".play tbody")
-        assert page.inner_text(".play-said").startswith("Before the first layer")
-        assert LARGE in page.inner_text(".play-said")
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)

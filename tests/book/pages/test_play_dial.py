@@ -10,21 +10,13 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import project, softmax
 from book.experiments import weighted_mean_sentence as sentence
-from book.viewers import dial
-from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "dial"
-
-
-def start(record):
-    return dial.start()
 
 
 @pytest.fixture
 def fresh(visit):
     """The page as trained, with all its controls open; one visit serves all tests."""
-    visit.locator(".play-more").evaluate("more => { more.open = true; }")
     for label in ("MiniLM", "trained", "Layer 0, head 5"):
         visit.get_by_label(label, exact=True).check(force=True)
     visit.get_by_role("button", name="as trained").click()
@@ -103,23 +95,3 @@ def test_the_keyboard_turns_the_dial_and_walks_over_map_and_heads(fresh):
     fresh.locator(".play-map").focus()
     fresh.keyboard.press("End")
     assert "to \u201c[SEP]\u201d" in fresh.inner_text(".play-said")
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    fresh.get_by_label("gpt2-mini", exact=True).check(force=True)
-    fresh.get_by_label("shuffled", exact=True).check(force=True)
-    play_pages.slide(fresh, "Dial", 1.6)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    assert page.get_by_label("shuffled", exact=True).is_checked()
-    assert page.locator(".play-row").inner_text() == fresh.locator(".play-row").inner_text()
-    tab.open(page_file, "?dial.model=constructor&dial.t=-1&dial.layer=99&dial.head=x&dial.network=7")
-    assert "MiniLM, shuffled, layer 5, head 5" in page.inner_text(".play-two .play-head >> nth=0")
-    assert page.inner_text(".play-said b") == "A plain mean:"
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)

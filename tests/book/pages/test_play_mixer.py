@@ -5,24 +5,9 @@ import pytest
 import torch
 
 from analysis.maps.locality import causal_attention
-from book.viewers import mixer
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "mixer"
-
-
-def start(record):
-    return mixer.start()
-
-
-@pytest.fixture
-def fresh(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
-    page = tab.open(page_file)
-    page.locator(".play-more summary").click()
-    yield page
-    tab.close()
 
 
 def python(record, head, query, *, Tp=1.0, Tpp=1.0, width=1.0, sharpness=1.0):
@@ -90,23 +75,6 @@ def test_the_keyboard_moves_slider_and_head(fresh):
     fresh.get_by_label("Head 3", exact=True).focus()
     fresh.keyboard.press("ArrowRight")
     assert fresh.get_by_label("Head 4", exact=True).is_checked()
-
-
-def test_a_link_gives_the_state_back(browser, page_file, fresh):
-    play_pages.slide(fresh, "Query", 321)
-    play_pages.slide(fresh, "Sharpness", 0.5)
-    fresh.get_by_label("Head 9", exact=True).check(force=True)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == fresh.inner_text(".play-said")
-    tab.open(page_file, "?mixer.head=99&mixer.query=-5&mixer.width=x&mixer.constructor=1")
-    assert page.inner_text(".play-said").startswith("The circle alone: query 700 looks most at key ")
-    tab.close()
-
-
-def test_phone_paper_and_axe(fresh):
-    play_pages.check_phone_paper_and_axe(fresh)
 
 
 def test_the_stated_error_is_the_records(fresh, record):

@@ -6,15 +6,9 @@ import torch
 
 from analysis import AttentionLayer, attend, messages, patterns
 from book._ext import viewers
-from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
 WORDS = torch.tensor([[1.0, 0], [0, 1], [1, 1]])
-
-
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory):
-    return play_pages.write(tmp_path_factory.mktemp("pattern"), "pattern", viewers.picture("pattern")[1])
 
 
 @pytest.fixture
@@ -77,19 +71,3 @@ def test_the_keyboard_walks_through_the_words_and_turns_the_bias_off(fresh):
     fresh.keyboard.press("Tab")
     fresh.keyboard.press("Space")
     assert "c looks for (0, 2)" in fresh.inner_text(".play-said")
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    fresh.get_by_label("c looks").check(force=True)
-    fresh.get_by_label("query bias").set_checked(False)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    again = tab.open(page_file, address[address.index("?") :])
-    assert again.inner_text(".play-said") == fresh.inner_text(".play-said")
-    first = tab.open(page_file, "?pattern.word=constructor&pattern.bias=2&pattern.x=1")
-    assert "b looks for (0, 1)" in first.inner_text(".play-said")
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)

@@ -13,11 +13,6 @@ LABELS = {"wq": "Query factor", "bq": "Query bias", "wk": "Key factor", "bk": "K
 START = {"wq": 2, "bq": 1, "wk": 1, "bk": 3}
 
 
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory):
-    return play_pages.write(tmp_path_factory.mktemp("score"), "score", viewers.picture("score")[1])
-
-
 @pytest.fixture
 def fresh(visit):
     """The page with its first numbers; one visit serves all tests."""
@@ -90,18 +85,3 @@ def test_the_keyboard_moves_every_slider(fresh):
         fresh.keyboard.press("Home")
         assert fresh.get_by_label(label, exact=True).get_attribute("aria-valuetext") == "\N{MINUS SIGN}4"
     assert numbers(fresh)["scores"][1][1] == 64
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    for value, label in enumerate(LABELS.values(), -2):
-        play_pages.slide(fresh, label, value)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    assert numbers(tab.open(page_file, address[address.index("?") :])) == numbers(fresh)
-    first = tab.open(page_file, "?score.wq=9&score.bq=-5&score.wk=1e0&score.bk=x&score.constructor=1")
-    assert numbers(first)["scores"] == [[3, 4], [9, 12]]
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.layernorm import apply_norm
-from book._ext import viewers
 from book.viewers import sentence, weights_script
 from tests.book.pages import play_pages
+from tests.book.pages.book_pages import PHONE
 
 pytestmark = pytest.mark.browser
 TOLERANCE = 1e-2  # nats, of scores from half-precision weights
@@ -40,18 +39,6 @@ RUN = """async ([text, off, name]) => {
 
 
 @pytest.fixture(scope="module")
-def page_file(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sentence")
-    file = play_pages.write(folder, "sentence", sentence.take_apart()[2])
-    (folder / "below").mkdir()
-    play_pages.write(folder / "below", "sentence", sentence.take_apart()[2], before=play_pages.SPACE)
-    for at in (folder, folder / "below"):
-        for name in viewers.MODELS:
-            (at / "play" / f"{name}.js").write_text(weights_script.script(name), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
 def opened(browser, page_file):
     tab = play_pages.Tab(browser)
     yield tab.open(page_file)
@@ -60,7 +47,7 @@ def opened(browser, page_file):
 
 @pytest.fixture
 def fresh(browser, page_file):
-    tab = play_pages.Tab(browser, play_pages.PHONE)
+    tab = play_pages.Tab(browser, PHONE)
     page = tab.open(page_file)
     page.click(".play-more > summary")
     yield page
@@ -222,34 +209,6 @@ def test_the_keyboard_walks_over_map_heads_and_words(fresh):
     assert fresh.inner_text(".play-said b").startswith("\u201cname\u201d")
 
 
-def test_a_link_gives_the_state_back(browser, page_file, fresh):
-    fresh.get_by_label("Type your own sentence").fill("The name & the value")
-    switch(fresh, "bQ")
-    fresh.get_by_label("Layer 1, head 5").check(force=True)
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    assert address.endswith("#fig-sentence")
-    fresh.click(".play-link")
-    assert fresh.url == address
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.input_value(".play-top input") == "The name & the value"
-    assert page.get_by_label("Layer 1, head 5").is_checked()
-    assert "ithout the query bias" in page.inner_text(".play-effect")
-    tab.close()
-
-
-def test_a_wrong_link_starts_all_the_same(browser, page_file):
-    tab = play_pages.Tab(browser)
-    for wrong in (
-        {"layer": "9", "head": "-1", "query": "x", "off": "b_X", "part": "constructor"},
-        {"text": ""},
-        {"query": "47", "key": "40"},
-    ):
-        page = tab.open(page_file, "?" + urlencode({f"sentence.{key}": value for key, value in wrong.items()}))
-        assert page.locator(".play-word").count() > 0, wrong
-    tab.close()
-
-
 def test_phone_paper_and_axe(fresh):
     ink = """() => { const c = document.querySelector('.play-map canvas'), p = c.getContext('2d');
       const at = (x, y) => [...p.getImageData(x * c.width, y * c.height, 1, 1).data].join();
@@ -260,21 +219,11 @@ def test_phone_paper_and_axe(fresh):
     for box in fresh.locator(".play-toggle").all():
         assert box.bounding_box()["height"] >= 24
     assert not fresh.locator("figure > img").is_visible()
-    play_pages.check_phone_paper_and_axe(fresh)
 
 
-def test_without_scripts_the_picture_stays(browser, page_file):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(page_file.as_uri())
-    assert page.locator("figure > img").is_visible()
-    assert not page.locator(".play").is_visible()
-    context.close()
-
-
-def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file):
+def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, tmp_path):
     tab = play_pages.Tab(browser)
-    tab.page.goto((page_file.parent / "below" / page_file.name).as_uri(), wait_until="load")
+    tab.page.goto(play_pages.write(tmp_path, "sentence", before=play_pages.SPACE).as_uri(), wait_until="load")
     tab.page.wait_for_function(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
     )
@@ -285,8 +234,9 @@ def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, page_file)
     tab.close()
 
 
-def test_where_the_model_is_missing_the_picture_stays(browser, page_file, tmp_path):
-    file = play_pages.write(tmp_path, "sentence", sentence.take_apart()[2])
+def test_where_the_model_is_missing_the_picture_stays(browser, tmp_path):
+    file = play_pages.write(tmp_path, "sentence")
+    (tmp_path / "play" / "gpt2-mini.js").unlink()
     tab = play_pages.Tab(browser)
     tab.page.goto(file.as_uri())
     tab.page.locator(".play-error").wait_for()

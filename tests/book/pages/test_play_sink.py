@@ -6,16 +6,10 @@ import torch
 
 from book.experiments import bert_gates_sink_dial as dial
 from book.lab.ablation import choose_sink
-from book.viewers import sink
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "sink"
 KEYS = dict(zip(dial.CHANGES, ("out", "shared", "louder"), strict=True))
-
-
-def start(record):
-    return sink.draw(record)[1]
 
 
 @pytest.mark.parametrize("amount", [0, 30, 100])
@@ -42,20 +36,3 @@ def test_the_sentence_says_what_happened(visit):
     play_pages.slide(visit, "How much of it", 100)
     visit.get_by_label("keep it, turn the others up", exact=True).check(force=True)
     assert "Nothing was taken from [CLS]" in visit.inner_text(".play-said")
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, visit):
-    visit.get_by_label("share it among the others", exact=True).check(force=True)
-    play_pages.slide(visit, "How much of it", 70)
-    address = visit.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play-said") == visit.inner_text(".play-said")
-    tab.open(page_file, "?sink.way=constructor&sink.amount=75")
-    assert page.get_by_label("leave it out", exact=True).is_checked()
-    assert page.get_by_label("How much of it", exact=True).input_value() == "10"
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)

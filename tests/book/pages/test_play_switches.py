@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from book.experiments import bert_rank_switches as switches
-from book.viewers.switches import START
-from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "switches"
 BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained gains"}
-
-
-def start(record):
-    return START
 
 
 @pytest.fixture
@@ -66,25 +59,8 @@ def test_a_switch_moves_the_numbers(fresh, record):
 def test_the_keyboard_switches(fresh):
     fresh.get_by_label("LayerNorm", exact=True).focus()
     fresh.keyboard.press("Space")
-    assert said(fresh) == "Residual (how different the vectors are): attention + skip + MLP"
+    assert said(fresh) == "Spread (how different the vectors are): attention + skip + MLP"
     assert fresh.get_by_label(BOXES["gain"]).is_disabled()
     fresh.get_by_label("MLP: GELU").focus()
     fresh.keyboard.press("ArrowLeft")
-    assert said(fresh) == "Residual (how different the vectors are): attention + skip + linear MLP"
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    fresh.get_by_label("MLP: none").check(force=True)
-    fresh.get_by_label(BOXES["gain"]).uncheck()
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert said(page) == "Residual (how different the vectors are): attention + skip + LayerNorm with gains of one"
-    assert page.inner_text(".play table") == fresh.inner_text(".play table")
-    tab.open(page_file, "?switches.of=constructor&switches.skip=2&switches.mlp=9&switches.norm=&switches.gain=-1")
-    assert said(page) == "Residual (how different the vectors are): attention + skip + MLP + LayerNorm"
-    tab.close()
-
-
-def test_phone_paper_and_axe(visit):
-    play_pages.check_phone_paper_and_axe(visit)
+    assert said(fresh) == "Spread (how different the vectors are): attention + skip + linear MLP"

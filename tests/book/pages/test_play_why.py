@@ -5,14 +5,8 @@ import json
 import pytest
 
 from book.viewers import why
-from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
-VIEWER = "why"
-
-
-def start(record):
-    return why.START
 
 
 def choose(page, name, label):
@@ -65,23 +59,3 @@ def test_the_picture_holds_the_words_and_the_arcs(fresh):
     assert picture.count("<path") == fresh.locator(".play-arcs path").count()
     assert ">soup</text>" in picture
     assert "where \u201cwas\u201d looks" in picture
-
-
-def test_a_link_gives_the_state_back_and_a_wrong_one_starts(browser, page_file, fresh):
-    fresh.get_by_label("Sentence", exact=True).select_option("3")
-    choose(fresh, "Head", "5.6")
-    choose(fresh, "Word that looks", "she")
-    address = fresh.locator(".play-link").evaluate("link => link.href")
-    tab = play_pages.Tab(browser)
-    page = tab.open(page_file, address[address.index("?") :])
-    assert page.inner_text(".play") == fresh.inner_text(".play")
-    for wrong in ("?why.sentence=x&why.head=-1&why.word=&why.to=999", "?why.constructor=1"):
-        tab.open(page_file, wrong)
-        assert page.inner_text(".play-said").startswith("\u201cwas\u201d gives \u201csoup\u201d")
-    tab.open(page_file, "?why.sentence=99&why.head=99&why.word=99&why.to=99")
-    assert page.inner_text(".play-said").startswith("\u201c.\u201d gives itself")
-    tab.close()
-
-
-def test_on_a_phone_on_paper_and_with_axe(fresh):
-    play_pages.check_phone_paper_and_axe(fresh)

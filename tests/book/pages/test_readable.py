@@ -1,6 +1,5 @@
 """A page's text as it reads in a downloaded notebook."""
 
-from datetime import date
 from types import SimpleNamespace
 
 import nbformat
@@ -8,7 +7,6 @@ import pytest
 from pybtex.database import Entry, Person
 
 from book._ext import readable
-from book.publish import known
 
 
 def entry(year: str, *names: str) -> Entry:
@@ -72,13 +70,6 @@ def env():
 )
 def test_roles_and_directives_become_words(env, text, words):
     assert readable.readable(text, env, {"a-share": 0.25, "a-name": "gpt2-mini"}) == words
-
-
-def test_what_was_known_elsewhere_is_said_once_with_its_sources(env, monkeypatch):
-    two = [known.Known(label, "known", "By {cite:t}`two`.", date(2026, 1, 2)) for label in ("a", "b")]
-    monkeypatch.setattr(known, "entries", lambda: two)
-    assert readable.readable("So. {known}`a, b`", env, {}) == "So. *Known elsewhere.* By Lad (2024)."
-    assert readable.readable("{known}`c`", env, {}) == "`c`"
 
 
 def test_numbers_are_read_from_what_the_cells_glued():

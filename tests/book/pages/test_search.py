@@ -30,6 +30,17 @@ FIRST = {
     "K-07": "evidence/semi-bias.html#verdict-k-07",
     "mean_total_variation": "api-maps.html#analysis.maps.distance.mean_total_variation",
 }
+FOUND_ON = {
+    "participation ratio": "glossary",
+    "stable rank": "glossary",
+    "total variation": "glossary",
+    "Toeplitz": "evidence/bert-similarity",
+    "QK circuit": "glossary",
+    "OV circuit": "glossary",
+    "attention sink": "glossary",
+    "previous-token head": "glossary",
+    "attention entropy": "evidence/entropy",
+}
 AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();
   Search.performSearch(words);
@@ -60,6 +71,14 @@ def test_a_question_is_answered_among_the_first_three_results(tab, words):
 @pytest.mark.parametrize("words", FIRST)
 def test_what_is_called_by_its_name_comes_first(tab, words):
     assert tab.evaluate(AGAIN, words)[0].startswith(FIRST[words])
+
+
+@pytest.mark.browser
+def test_standard_names_are_found_and_so_are_words_that_every_object_of_the_language_has(tab):
+    for words, page in FOUND_ON.items():
+        assert any(f"{page}.html" in address for address in tab.evaluate(AGAIN, words)), words
+    for words in ("constructor", "__proto__", "hasOwnProperty", "toString"):
+        assert tab.evaluate(AGAIN, words) is not None
 
 
 @pytest.mark.browser

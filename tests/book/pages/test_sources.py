@@ -7,12 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from docutils import nodes
-from docutils.utils import new_document
 from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
 
 from analysis.models.checkpoints import KNOWN
-from book._ext.questions import exercises, name_solutions
+from book._ext.questions import exercises
 from book.publish import execution, known, ledger
 from tests.book.pages.book_pages import PAGES
 from tools import stories
@@ -349,12 +347,6 @@ def test_figure_functions_leave_style_to_the_style(path):
     assert not literal_styles(path.read_text(encoding="utf-8"))
 
 
-def test_references_can_be_read():
-    from pybtex.database import parse_file
-
-    assert len(parse_file(str(ROOT / "book" / "references.bib")).entries) > 10
-
-
 def test_no_two_references_read_alike_where_they_are_cited():
     from pybtex.database import parse_file
 
@@ -378,13 +370,6 @@ def test_every_record_of_outputs_has_its_chapter():
     folder = execution.RECORDED
     recorded = {execution.page_name(path, folder) for path in folder.rglob("*.json")}
     assert recorded == {name for name, path in execution.pages().items() if notebook(path)}
-
-
-def test_the_anchor_of_a_solution_has_no_slash():
-    page = new_document("page")
-    page += [nodes.container(ids=["book/notation-solution-1"]), nodes.container(ids=["a/b"])]
-    name_solutions(None, page)
-    assert [node["ids"] for node in page] == [["book-notation-solution-1"], ["a/b"]]
 
 
 LEVEL = re.compile(r" \((?:paper|code|paper and code), (?:easy|medium|hard)\)$")

@@ -129,14 +129,6 @@ def test_a_recorded_chapter_passes_and_is_not_executed_again(book):
 
 
 @pytest.mark.slow
-def test_what_was_executed_is_kept_with_the_digest_of_its_page(book, monkeypatch):
-    for name in FOLDERS:
-        monkeypatch.delenv(name, raising=False)
-    assert stored(book)["digest"] == execution.digest("tiny", book)
-    assert [cell["source"] for cell in stored(book)["cells"]][1].startswith("from analysis.formula")
-
-
-@pytest.mark.slow
 def test_the_record_holds_text_and_glued_values_but_nothing_exempt(recorded):
     record = json.loads((recorded / "book" / "recorded" / "tiny.json").read_text())
     _, printed, glued, exempt = record["cells"]
@@ -162,30 +154,6 @@ def test_a_tampered_record_fails_and_the_number_is_named(book, old, new, named):
     assert result.returncode == 1
     assert named in result.stdout
     assert "--record" in result.stdout
-
-
-@pytest.mark.slow
-def test_a_record_that_differs_in_the_tenth_digit_or_by_one_unit_of_the_last_shown_passes(book):
-    edit(book / "book" / "recorded" / "tiny.json", "5.384615384615385", "5.384615384")
-    assert run(book, "--nbval").returncode == 0
-    edit(book / "book" / "recorded" / "tiny.json", "5.384615384", "5.379")
-    assert run(book, "--nbval").returncode == 0
-
-
-@pytest.mark.slow
-def test_a_printed_rounding_error_is_not_recorded_and_where_another_machine_finds_one_it_is_no_failure(book):
-    edit(book / "book" / "tiny.md", "print(double(21))", "print(double(21), 1.5, 3.1e-16)")
-    result = run(book, "--nbval", "--record")
-    assert result.returncode == 1
-    assert "3.1e-16 is a rounding error" in result.stdout
-    edit(book / "book" / "tiny.md", "3.1e-16", "0.0")
-    assert run(book, "--nbval", "--record").returncode == 0
-    edit(book / "book" / "tiny.md", "0.0)", "float('3.1e-16'))")
-    edit(book / "book" / "recorded" / "tiny.json", "0.0)", "float('3.1e-16'))")
-    assert run(book, "--nbval", "--again").returncode == 0
-    edit(book / "book" / "tiny.md", "1.5", "1.8")
-    edit(book / "book" / "recorded" / "tiny.json", "1.5,", "1.8,")
-    assert run(book, "--nbval", "--again").returncode == 1
 
 
 @pytest.mark.slow
@@ -220,28 +188,18 @@ def test_a_changed_formula_is_executed_and_compared(book):
 
 
 @pytest.mark.slow
-def test_other_words_execute_nothing(book):
-    before = executed(book).stat().st_mtime_ns
-    edit(book / "book" / "tiny.md", "# Tiny", "# Tiny, in other words")
-    assert run(book, "--nbval").returncode == 0
-    assert executed(book).stat().st_mtime_ns == before
-
-
-@pytest.mark.slow
-def test_a_changed_cell_fails_until_it_is_recorded(book):
-    edit(book / "book" / "tiny.md", "double(21))", "double(20 + 1))")
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("double(21))", "double(20 + 1))", "not the one in book/recorded/tiny.json"),
+        ("```{code-cell} ipython3\nfrom analysis.formula import double\nprint(double(21))\n```\n", "", "1 cells more"),
+    ],
+)
+def test_a_changed_and_a_removed_cell_fail_until_they_are_recorded(book, old, new, said):
+    edit(book / "book" / "tiny.md", old, new)
     result = run(book, "--nbval")
     assert result.returncode == 1
-    assert "not the one in book/recorded/tiny.json" in result.stdout
-
-
-@pytest.mark.slow
-def test_a_removed_cell_fails(book):
-    text = (book / "book" / "tiny.md").read_text()
-    (book / "book" / "tiny.md").write_text(text[: text.index("```{code-cell} ipython3\n:tags: [nbval")])
-    result = run(book, "--nbval")
-    assert result.returncode == 1
-    assert "1 cells more" in result.stdout
+    assert said in result.stdout
 
 
 @pytest.mark.slow
@@ -252,14 +210,6 @@ def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
     assert result.returncode == 1
     assert "TypeError" in result.stdout
     assert executed(book).read_text() == before
-
-
-@pytest.mark.slow
-def test_a_chapter_that_passed_is_in_the_one_cache_and_a_page_that_is_gone_is_not_kept(book):
-    assert list((book / "_build" / ".jupyter_cache").rglob("*.ipynb"))
-    (book / "book" / "tiny.md").rename(book / "book" / "renamed.md")
-    assert run(book, "--nbval-lax").returncode == 0
-    assert [path.name for path in executed(book).parent.glob("*.json")] == ["renamed.json"]
 
 
 SOURCES = {

@@ -59,10 +59,6 @@ def test_no_two_findings_of_a_page_have_one_title():
         assert len(set(titles)) == len(titles), titles
 
 
-def test_every_finding_has_a_title():
-    assert not [statement for statement in STATED if not statement.title]
-
-
 @pytest.mark.parametrize("entry", known.entries(), ids=lambda entry: entry.label)
 class TestEntry:
     def test_its_sources_are_in_the_bibliography(self, entry):
@@ -111,12 +107,6 @@ def test_a_date_and_a_label_are_needed_and_a_label_comes_once(tmp_path):
 def test_nothing_found_needs_no_source_but_a_search(tmp_path):
     (entry,) = known.entries(written(tmp_path, WHOLE | {"degree": "not found", "sentence": "No.", "searched": "all."}))
     assert entry.keys == ()
-
-
-def test_what_is_about_released_code_has_a_degree_of_its_own():
-    of_code = [entry for entry in known.entries() if entry.label.startswith("text-and-code-")]
-    assert {entry.degree for entry in of_code} == {"partly", "one code base"}
-    assert {entry.label for entry in known.entries() if entry.degree == "one code base"} < {e.label for e in of_code}
 
 
 def test_statements_are_read_in_the_order_of_the_page(tmp_path):

@@ -71,12 +71,3 @@ def test_a_folder_that_holds_something_else_is_no_place_for_an_environment(make,
 )
 def test_a_chapter_is_executed_in_the_book_or_on_a_readers_model(make, given, called):
     assert make("chapter", *given)[2].endswith(called)
-
-
-@pytest.mark.parametrize(("fails", "last"), [("", "tests/book/pages -m not slow"), ("--compare", "--compare")])
-def test_the_checks_stop_where_one_fails(make, fails, last, tmp_path):
-    make("book")
-    (tmp_path / ".venv" / "bin" / "lint-imports").symlink_to("python")
-    status, _, calls = make("test", FAILS=fails)
-    assert bool(status) == bool(fails)
-    assert calls.splitlines()[-1].endswith(last)

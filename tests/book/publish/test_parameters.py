@@ -69,9 +69,3 @@ def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
 def test_a_parameter_that_the_chapter_has_not_is_refused_by_name(notebook, values, message):
     with pytest.raises(LookupError, match=message):
         run.inject(notebook, values)
-
-
-def test_a_chapter_without_parameters_says_so(notebook):
-    notebook.cells[2].metadata.pop("tags")
-    with pytest.raises(LookupError, match=r"no parameter MODEL, .* it has none"):
-        run.inject(notebook, {"MODEL": "x"})

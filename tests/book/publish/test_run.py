@@ -95,12 +95,6 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
 
 
 @pytest.mark.slow
-def test_without_parameters_a_chapter_shows_its_own(book, tmp_path):
-    assert execute(book, tmp_path / "out").returncode == 0
-    assert printed(tmp_path / "out" / "my-tiny.ipynb") == ["its own None\n", "42\n"]
-
-
-@pytest.mark.slow
 def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_path):
     out = tmp_path / "out"
     out.mkdir()

@@ -1,12 +1,9 @@
 """The baselines on data checked by hand, the phase of the words, and the interval of groups."""
 
-import itertools
-
 import numpy as np
 import pytest
 
-from analysis.statistics.intervals import grouped_share_interval, share_interval
-from book.lab.dna import phase, simulate, splits
+from book.lab.dna import phase, simulate
 from book.lab.dna.baselines import (
     KmerRegression,
     Lookup,
@@ -16,7 +13,6 @@ from book.lab.dna.baselines import (
     by_phase,
     exchanged,
     fitted,
-    hits,
 )
 from book.lab.dna.fasta import BadSequence, Gene, read_fasta
 from book.lab.dna.kmers import kmers
@@ -87,11 +83,6 @@ def test_lookup_by_phase_knows_nothing_of_bases():
     assert Lookup(by_nothing).fit(train[:1]).predict(asked) == ["Mu"] * 4
 
 
-def test_lookup_falls_back_on_the_most_frequent_class():
-    train = [gene("A", "Mu"), gene("C", "Mu"), gene("GG", "Beta")]
-    assert Lookup(by_length).fit(train).predict([gene("TTT")]) == ["Mu"]
-
-
 def test_a_gap_is_a_letter_of_the_nearest_lineage():
     train = [gene(BASES, "Beta"), gene(changed(20, "---"), "Mu")]
     assert NearestLineage().fit(train).predict([gene(changed(20, "---")), gene(BASES)]) == ["Mu", "Beta"]
@@ -156,11 +147,6 @@ def test_nearest_lineage_without_alignment_is_led_by_the_deletion():
     assert NearestLineage(aligned=False).fit(train).predict([longer]) == ["Mu"]
 
 
-def test_hits():
-    train = [gene("A", "Mu"), gene("AC", "Beta")]
-    assert hits(Lookup(by_length).fit(train), [gene("G", "Mu"), gene("G", "Beta")]).tolist() == [True, False]
-
-
 def test_backbones_from_a_file(tmp_path):
     path = tmp_path / "own.fasta"
     path.write_text(f">a class=Mu\n{BASES}\n>b class=Beta\n{changed(20, '---')}\n")
@@ -172,28 +158,6 @@ def test_backbones_from_a_file(tmp_path):
     path.write_text(f">a class=Mu\n{BASES}\n>b class=Beta\n{BASES[:-3]}\n")
     with pytest.raises(BadSequence, match="'b' has 87 columns, 'a' has 90: not aligned"):
         read_fasta(path, aligned=True)
-
-
-def test_units_are_those_that_split_parts():
-    genes = list(simulate.simulate(simulate.invent_backbones(1, codons=60), 240, seed=2))
-    for by in splits.UNITS:
-        names = splits.unit_names(genes, by)
-        parts = splits.split(genes, by)
-        for one, other in itertools.combinations((parts.train, parts.validation, parts.test), 2):
-            assert not {names[i] for i in one} & {names[i] for i in other}
-    assert {g.clade for g in genes if g.label == "GH/490R"} <= set(names)  # one lineage: parted by clade
-
-
-def test_interval_of_groups():
-    right = [True] * 6 + [False] * 2
-    alone = grouped_share_interval(right, list("abcdefgh"))
-    assert alone == pytest.approx(share_interval(6, 8))
-    paired = grouped_share_interval(right, list("aabbccdd"))
-    assert paired.value == alone.value
-    assert paired.low < alone.low < alone.high < paired.high
-    assert grouped_share_interval([True] * 4, list("aabb"))[1:] == pytest.approx(share_interval(2, 2)[1:])
-    with pytest.raises(ValueError, match="got 2 and 1 groups"):
-        grouped_share_interval([True, False], ["a"])
 
 
 def test_exchanged_sequences_have_the_bases_of_one_and_the_gaps_of_another():

@@ -105,20 +105,6 @@ def test_simulator_streams():
     assert next(simulate.simulate(simulate.invent_backbones(0), 10**9)).label == "Alpha"
 
 
-def test_substitutions_follow_the_spectrum():
-    template = simulate.invent_backbones(0)[0]
-    plain = {"runs": 0.0, "singles": 0.0, "clades": 1, "shared": 0.0}
-    counts = {}
-    for gene in simulate.simulate([template], 600, **plain, private=5.0):
-        for a, b in zip(template.aligned, gene.aligned):
-            if a != b:
-                counts[a + b] = counts.get(a + b, 0) + 1
-    total = sum(counts.values())
-    assert set(counts) <= set(simulate.SPECTRUM)
-    assert counts["CT"] / total == pytest.approx(0.42, abs=0.06)
-    assert total / 600 == pytest.approx(5.0, rel=0.1)
-
-
 def test_tips_of_a_clade_share_its_substitutions():
     backbone = simulate.invent_backbones(0)[0]
     genes = list(simulate.simulate([backbone], 40, clades=1, shared=8.0, private=0.5, runs=0.0, singles=0.0))

@@ -1,9 +1,7 @@
 """Where classes differ: columns, tokens and words, on sequences small enough to see; and turning marks round."""
 
 import numpy as np
-import pytest
 
-from analysis.statistics.intervals import rotations
 from book.lab.dna import sites
 from book.lab.dna.fasta import Gene
 from book.lab.dna.phase import phases
@@ -67,19 +65,3 @@ def test_words_that_tell_and_rare_ones():
     assert sites.telling_words(counts) == {"C" * 12}  # the other has 9 sequences only
     assert sites.telling_words(counts, share=0.95) == set()
     assert sites.rare_words(counts) == {"T" * 12}
-
-
-def test_rotations_against_a_loop():
-    rng = np.random.default_rng(0)
-    values, marked = rng.random(17), rng.random(17) < 0.3
-    due = [values[np.roll(marked, turn)].mean() / values.mean() for turn in range(17)]
-    np.testing.assert_allclose(rotations(values, marked), due)
-    assert rotations(values, marked).mean() == pytest.approx(1)  # every place is marked equally often
-
-
-@pytest.mark.parametrize(
-    ("values", "marked"), [([1.0, 2.0], [True]), ([1.0, 2.0], [False, False]), ([0.0, 0.0], [True, False])]
-)
-def test_rotations_refuse(values, marked):
-    with pytest.raises(ValueError, match="values must have a mark each"):
-        rotations(values, marked)

@@ -1,6 +1,5 @@
 """Exact ranks and the walk through small matrices."""
 
-import doctest
 from fractions import Fraction
 
 import jaxtyping
@@ -13,10 +12,6 @@ from hypothesis.extra import numpy as hnp
 
 from analysis.matrices import rank
 from book.lab.mathematics import exact_ranks
-
-
-def test_examples():
-    assert doctest.testmod(exact_ranks).failed == 0
 
 
 def test_fractions_are_exact_where_floats_are_not():

@@ -156,17 +156,3 @@ def test_refusals():
         layer_profile.measure(passed, torch.zeros(N, dtype=torch.bool))
     with pytest.raises(ValueError, match="two rows"):
         layer_profile.measure(passed, torch.arange(N) < 1)
-
-
-def test_padding_does_not_count_unless_asked_for():
-    x, keep = pad(draw(N, MODEL), draw(4, MODEL, seed=7))
-    for padding, rows in (({}, N), ({"padding": True}, N + 4)):
-        stations, keys = layer_profile.select_rows(run(x, keep), keep, **padding)
-        assert (len(stations[0].x), keys) == (rows, N)
-        assert layer_profile.select_rows(run(x, keep)[:1], keep, **padding)[1] == N
-    passed = run(x, keep)
-    for function in (layer_profile.row_statistics, layer_profile.sums, layer_profile.measure):
-        due = function(passed, keep, padding=False)
-        assert all((value == due[name]).all() for name, value in function(passed, keep).items())
-    without = layer_profile.singular_values(passed, keep, padding=False)
-    assert (layer_profile.singular_values(passed, keep) == without).all()

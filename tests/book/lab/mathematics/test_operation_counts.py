@@ -9,8 +9,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from analysis.decomposition import qk_ov
 from analysis.transformer.attention import attend, softmax
 from book.lab.mathematics import operation_counts
-from tests.analysis.fake_device import OnGPU, pretended
-from tests.analysis.test_devices import move
 from tests.analysis.tiny import draw, random_layer
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
@@ -71,14 +69,6 @@ def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
     assert {form: operation_counts.cost(form, n, model, head, channel).cache for form in operation_counts.FORMS} == kept
 
 
-def test_parameters_are_those_of_the_layer():
-    layer = random_layer()
-    tensors = [value for value in vars(layer).values() if isinstance(value, torch.Tensor)]
-    assert operation_counts.cost("factored", 5, 12, 3, 4).parameters == sum(tensor.numel() for tensor in tensors)
-    merged = (qk_ov.qk_matrix(layer), qk_ov.constant_pattern(layer), qk_ov.ov_matrix(layer), qk_ov.update_bias(layer))
-    assert operation_counts.cost("merged", 5, 12, 3, 4).parameters == sum(v.numel() for v in merged)
-
-
 def test_merging_pays_only_for_heads_wider_than_half_the_stream():
     for head in (1, 2, 3, 8):
         for channel in range(1, 25):
@@ -110,13 +100,3 @@ def test_an_unknown_form_and_no_position_are_refused():
         operation_counts.prepare("fused", random_layer())
     with pytest.raises(ValueError, match="at least 1"):
         operation_counts.cost("merged", 0, 1, 1, 1)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("form", operation_counts.FORMS)
-def test_a_form_computes_where_its_layer_lies(form):
-    layer, x = random_layer(), draw(5, 12)
-    with pretended():
-        found = operation_counts.prepare(form, move(layer))(move(x))
-    assert isinstance(found, OnGPU)
-    torch.testing.assert_close(found.held, operation_counts.prepare(form, layer)(x), **CLOSE)

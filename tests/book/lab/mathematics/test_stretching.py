@@ -10,7 +10,7 @@ import torch
 from analysis.matrices import spectra
 from analysis.transformer.encoder import random_layers
 from book.lab.mathematics import stretching
-from tests.analysis.matrices.test_symmetry import ODD, factors
+from tests.analysis.matrices.test_symmetry import factors
 
 
 def test_no_row_is_amplified_beyond_the_largest_singular_value_and_one_reaches_it():
@@ -79,28 +79,6 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     norms = stretching.row_norms(states[1], biased, head=2)
     torch.testing.assert_close(norms[0], states[1].norm(dim=1))
     torch.testing.assert_close(norms[2] / norms[0], table[1, 1, 2])
-
-
-MAP = torch.ones(3, 4, 2)
-G = torch.Generator().manual_seed(0)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        stretching.mean_amplification,
-        lambda v: stretching.amplification(v, MAP),
-        lambda v: stretching.cone_position(v, MAP),
-        lambda v: stretching.cone_position(torch.ones(3, 4), v),
-        lambda v: stretching.isotropic_cone_positions(v, 5, np.random.default_rng(0)),
-        lambda v: stretching.row_norms(v, random_layers(1, 2, 4, dtype=torch.float32, generator=G)[0].attention, 0),
-    ],
-)
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_input_is_refused_by_name(function, odd, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    with pytest.raises((TypeError, ValueError), match=r"^\w+ (must|holds)"):
-        function(ODD[odd])
 
 
 def test_arguments_that_do_not_fit_are_refused(monkeypatch):

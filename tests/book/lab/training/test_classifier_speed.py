@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from book.lab.training import dna_classifier, loop, masked_kmers
+from book.lab.training import dna_classifier, loop
 
 SMALL = dna_classifier.shortened(dna_classifier.TINY, sequences=160, steps=12, batch=4, warmup=2, dropout=0.0)
 
@@ -33,21 +33,6 @@ def test_the_compiled_model_learns_the_same(tmp_path, variant_data):
     assert report["final_loss"] == pytest.approx(again["final_loss"], abs=1e-3)
     for name, tensor in eager.items():
         torch.testing.assert_close(tensor, compiled[name], atol=2e-3, rtol=0)
-
-
-def test_hidden_words_are_what_bert_hides():
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(4, 1000, (200, 100), generator=generator)
-    real = torch.rand(ids.shape, generator=generator) < 0.9
-    shown, due = masked_kmers.hide(ids, real, range(4, 1000), 3, generator)
-    chosen = due != masked_kmers.IGNORED
-    assert not (chosen & ~real).any()
-    assert chosen[real].double().mean() == pytest.approx(0.15, abs=0.01)
-    assert (due[chosen] == ids[chosen]).all()
-    assert (shown[~chosen] == ids[~chosen]).all()
-    assert (shown[chosen] == 3).double().mean() == pytest.approx(0.8, abs=0.03)
-    assert (shown[chosen] == ids[chosen]).double().mean() == pytest.approx(0.1, abs=0.03)
-    assert shown[chosen].min() == 3
 
 
 @pytest.mark.slow

@@ -62,14 +62,6 @@ def test_the_last_look_of_the_bundled_trace_is_the_bundled_model(bundled):
     np.testing.assert_allclose(trace["semi_bias_folded"][-1], folded, atol=1e-5)
 
 
-def test_a_live_block_is_read_as_its_file_is(bundled):
-    model = pretrained.load(bundled)
-    live, norm = load(model).layers[1].plain().double(), load(model).norm("attention", 1).double()
-    file = load(bundled, dtype=torch.float64).layers[1].plain()
-    assert all(torch.equal(getattr(live, name), getattr(file, name)) for name in ("W_Q", "W_V", "W_O", "b_K", "b_O"))
-    assert torch.equal(norm.gain, load(bundled, dtype=torch.float64).norm("attention", 1).gain)
-
-
 def test_the_recorded_emergence_starts_with_the_bundled_trace_and_its_numbers_follow_from_its_arrays(bundled):
     record = experiments.load("semi-bias-emergence")
     _, trace = gpt2_mini.read_trace(bundled.folder)

@@ -191,13 +191,6 @@ def test_bfloat16_autocast_keeps_the_parameters_in_float32(tmp_path):
     assert model[0].weight.dtype == torch.float32
 
 
-def test_the_bar_shows_the_loss_and_can_be_left_out(tmp_path, capsys):
-    run(tmp_path)
-    assert "loss=" in capsys.readouterr().err
-    run(tmp_path, resume=False, name=None)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_it_trains_and_resumes_on_a_gpu(tmp_path):

@@ -2,12 +2,11 @@
 
 from copy import deepcopy
 
-import numpy as np
 import pytest
 import torch
 
 from analysis.data import texts
-from book.lab.rotary_probe import make_probe, without_bias
+from book.lab.rotary_probe import make_probe
 from book.lab.training import gpt2_mini, neox_mini
 
 TINY = "\n\n".join(texts.passages(count=30)), "\n\n".join(texts.passages()[30:])
@@ -26,15 +25,6 @@ def trained(small, tmp_path_factory):
     out, corpus = tmp_path_factory.mktemp("neox"), gpt2_mini.read_corpus(TINY)
     card = neox_mini.train(out, steps=12, seed=2, device="cpu", probe=make_probe(corpus.windows), corpus=corpus)
     return out, card
-
-
-def test_a_variant_is_described_by_what_it_turns():
-    told = {name: neox_mini._describe(variant) for name, variant in neox_mini.VARIANTS.items()}
-    for name, variant in neox_mini.VARIANTS.items():
-        assert ("all coordinates" in told[name]) == (variant.rotary == 1)
-        assert ("25% of the coordinates" in told[name]) == (variant.rotary == 0.25)
-        assert ("no biases anywhere" in told[name]) == (not variant.biases)
-        assert ("stand side by side" in told[name]) == variant.parallel
 
 
 def test_the_probe_reads_biases_means_and_losses_of_every_layer(small):
@@ -85,30 +75,6 @@ def test_biases_begin_at_nought_and_are_learned(trained):
         assert (bias[-1] != 0).any()
         assert trace[f"held_out_no_{part}_bias"][0] == pytest.approx(trace["held_out"][0], abs=1e-6)
     assert card["held_out_loss"] < trace["held_out"][0] - 0.1
-
-
-def test_the_probe_reads_the_model(trained):
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(trained[0]).eval()
-    _, trace = gpt2_mini.read_trace(trained[0])
-    layer = model.gpt_neox.layers[1]
-    query = layer.attention.query_key_value.bias.view(8, 3, 16)[:, 0].detach().numpy()
-    assert np.allclose(trace["query_bias"][-1, 1], query)
-    windows = gpt2_mini.read_corpus(TINY).windows
-    outputs = []
-    projection = layer.attention.query_key_value
-    handle = projection.register_forward_hook(lambda module, inputs, output: outputs.append(output))
-    with torch.no_grad():
-        model(input_ids=windows[:, :-1])
-    handle.remove()
-    mean = outputs[0].flatten(0, 1).mean(0).view(8, 3, 16)[:, 1]
-    assert np.allclose(trace["key_mean"][-1, 1], mean, atol=1e-4)
-    with without_bias(model, "key"):
-        assert (layer.attention.query_key_value.bias.view(8, 3, 16)[:, 1] == 0).all()
-        without = gpt2_mini.evaluate(model, windows)
-    assert without == pytest.approx(trace["held_out_no_key_bias"][-1], abs=1e-4)
-    assert np.allclose(layer.attention.query_key_value.bias.view(8, 3, 16)[:, 0].detach().numpy(), query)
 
 
 def test_variants_differ_in_one_thing_each():
