@@ -126,8 +126,8 @@ def families_of(model_type: object) -> tuple[Family, ...]:
     return tuple(row for row in FAMILIES if model_type in row.model_types)
 
 
-def refuse_unknown(model_type: object, name: str) -> None:
-    """Refuse a ``model_type`` that is not in the table, with the reason where it is known."""
+def refuse_unknown(model_type: object, name: str, parts: Mapping[str, str] | None = None) -> None:
+    """Refuse a ``model_type`` that is not in the table, with the reason where it is known and the parts that are."""
     if families_of(model_type):
         return
     reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
@@ -136,6 +136,7 @@ def refuse_unknown(model_type: object, name: str) -> None:
     raise ValueError(
         f"{name} is of the family {model_type!r}, which is not read"
         + (f": {reason}" if reason else f"; {len(known)} are, among them {', '.join(near)}")
+        + "".join(f"; load(model.{path}) reads its part, a {kind}" for path, kind in (parts or {}).items())
     )
 
 

@@ -56,7 +56,8 @@ def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, T
     ------
     ValueError
         Naming the argument, if it is none of :data:`FOLLOWED` or none of the model's; if ids, masks or positions have
-        another form; or if there is padding on the left that the model counts as positions.
+        another form; if there is padding on the left that the model counts as positions; or if a text has more tokens
+        than the model has learned positions for.
     """
     named, where = inputs if isinstance(inputs, Mapping) else {"input_ids": inputs}, next(model.parameters()).device
     found = {}
@@ -82,7 +83,21 @@ def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, T
             _refuse_counted_padding(model, read, found, mask, rows)
         if mask == "attention_mask" and "position_ids" in found:
             found["position_ids"] = _of_each_text(found["position_ids"], found.get(rows))
+    _refuse_longer_than_table(model, read, found)
     return found
+
+
+def _refuse_longer_than_table(model: torch.nn.Module, read: Model, found: Mapping[str, Tensor]) -> None:
+    """Refuse a text with more tokens than the model has learned positions for, where it counts them itself."""
+    mask = "decoder_attention_mask" if read.family.stack == "decoder" else "attention_mask"
+    rows = next((name for name in MASKS[mask] if name in found), None)
+    if rows is None or read.family.stack == "vision" or "position_ids" in found or read.room is None:
+        return
+    if found[rows].shape[1] > read.room and expected.places_of(read.family, read.config):
+        raise ValueError(
+            f"{rows} has {found[rows].shape[1]} tokens, and a {type(model).__name__} has positions for {read.room}: "
+            "give a shorter text"
+        )
 
 
 def _as_tensor(name: str, value: Any) -> Tensor:

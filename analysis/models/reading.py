@@ -32,7 +32,7 @@ from analysis.models.families.row import Config, Family, Rest
 from analysis.models.families.tensors import Source, Tensors, file_source, module_source
 from analysis.models.files import MissingTensor, is_partial
 from analysis.models.layers import QueriesAndKeys, read_layer, read_queries_and_keys
-from analysis.models.wrappers import unwrap
+from analysis.models.wrappers import readable_parts, unwrap
 
 BIASES = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
 NAMED = 4
@@ -464,7 +464,9 @@ def load(
         source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
         source = unwrap(source, merge=merge)
-        read = _choose(source.config, module_source(source), stack, type(source).__name__, None)
+        name = type(source).__name__
+        refuse_unknown(source.config.model_type, name, readable_parts(source))
+        read = _choose(source.config, module_source(source), stack, name, None)
         return replace(read, held=(source, tokenizer))
     checkpoint = checkpoints.resolve(source, stand_in=stand_in)
     config = read_configuration(checkpoint)
@@ -493,4 +495,5 @@ def _choose(config: Config, source: Source, stack: str | None, name: str, checkp
     names = (f"{row.layer.format(0)}.{row.output}.weight" for row in rows)
     raise MissingTensor(
         f"{source.where} is a {model_type} without the attention of its first layer: no {' or '.join(names)}"
+        + ("; of a part in memory, give the whole model and its stack" if rows[0].stack and not checkpoint else "")
     )

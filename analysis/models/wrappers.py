@@ -10,6 +10,8 @@ from inspect import ismethod
 import torch
 from torch import Tensor
 
+from analysis.models.configuration import families_of
+
 DOWNLOADED = "transformers_modules."
 """Where transformers puts the code of a model's folder."""
 LINEAR = ("torch.nn.modules.", "transformers.models.")
@@ -56,6 +58,16 @@ def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
             "dequantise it first, model = model.dequantize(), or give the model as it was before"
         )
     return source
+
+
+def readable_parts(source: torch.nn.Module) -> dict[str, str]:
+    """Return what the models inside a module are that the table knows, the first of each kind under its path."""
+    parts = {}
+    for path, part in source.named_modules():
+        kind = getattr(getattr(part, "config", None), "model_type", None)
+        if path and hasattr(part, "main_input_name") and families_of(kind):
+            parts.setdefault(kind, path)
+    return {path: kind for kind, path in parts.items()}
 
 
 def _merged(source: torch.nn.Module) -> torch.nn.Module:

@@ -105,6 +105,20 @@ def test_padding_told_by_ids_counts_where_the_ids_are_others():
     assert set(SKIPS_PADDING) < {kind for row in FAMILIES for kind in row.model_types}
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "roberta", "opt", "esm", "mpnet"])
+def test_a_text_longer_than_the_table_of_positions_is_refused_before_the_model_runs(kind):
+    model = tiny_model(kind).float()
+    read = load(model)
+    if read.room is None or read.positions is None:
+        pytest.skip("has no table of positions")
+    ids = torch.full((1, read.room + 1), 5)
+    with pytest.raises(
+        ValueError, match=f"input_ids has {read.room + 1} tokens, .* has positions for {read.room}: give"
+    ):
+        layer_inputs(model, ids)
+    assert layer_inputs(model, ids[:, 1:]).shape[-2] == read.room
+
+
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
 @pytest.mark.parametrize("kind", ["bart", "marian", "t5", "m2m_100"])
 def test_masks_of_both_stacks(kind, stack):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from analysis import layer_inputs
@@ -105,6 +106,26 @@ def test_a_compiled_module_is_read_and_run_as_what_was_compiled():
     compiled = torch.compile(model, backend="eager")
     assert load(compiled).module is model
     assert torch.equal(layer_inputs(compiled, ids, 1), layer_inputs(model, ids, 1))
+
+
+def test_of_a_model_that_is_not_read_the_parts_that_are_are_named():
+    text = {"model_type": "llama", "vocab_size": 20, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    sight = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "image_size": 4, "patch_size": 2}
+    heads = {"num_attention_heads": 2}
+    config = transformers.LlavaConfig(text_config=text | heads, vision_config=sight | heads, image_token_index=1)
+    model = transformers.LlavaForConditionalGeneration(config)
+    with pytest.raises(
+        ValueError, match=r"'llava', which is not read.*load\(model\.model\.language_model\) reads .* llama"
+    ):
+        load(model)
+    assert load(model.model.language_model).config.model_type == "llama"
+
+
+def test_a_stack_alone_is_refused_with_what_to_give():
+    model = tiny_model("t5")
+    with pytest.raises(MissingTensor, match="give the whole model and its stack"):
+        load(model.get_encoder())
+    assert load(model, stack="encoder").layers
 
 
 def test_a_quantised_module_is_refused_with_what_helps():
