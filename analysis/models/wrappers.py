@@ -85,6 +85,6 @@ def _is_quantised(part: torch.nn.Module) -> bool:
     weight = getattr(part, "weight", None)
     if ismethod(weight) or (isinstance(weight, Tensor) and not weight.is_floating_point()):
         return True
-    if isinstance(weight, Tensor) and type(weight) not in (Tensor, torch.nn.Parameter):
+    if type(weight).__module__.startswith("torchao."):  # a tensor that says it is a float, of whole numbers
         return True
     return isinstance(part, torch.nn.Linear) and not type(part).forward.__module__.startswith(LINEAR)

@@ -36,11 +36,12 @@
   if (!list) return;
   const rows = [...list.querySelectorAll("li")].map(row => [row, kept[row.querySelector('a[href*="#bet-"]').hash.slice("#bet-".length)]]);
   for (const [row, bet] of rows) (row.querySelector("p") ?? row).prepend(made("span", { className: "bet-mark", textContent: !bet ? "not yet" : bet[0] ? "right" : "wrong" }));
-  const taken = rows.map(row => row[1]).filter(Boolean), right = taken.filter(bet => bet[0]).length;
+  const taken = rows.map(row => row[1]).filter(Boolean), right = taken.filter(bet => bet[0]).length, open = rows.length - taken.length;
   const guess = Math.round(10 * taken.reduce((sum, bet) => sum + 1 / bet[2], 0)), theirs = location.hash.match(SCORE);
   const said = made("p", { className: "bet-score", role: "status" });
   said.append(theirs ? `The sender was right in ${theirs[1]} of ${theirs[2]}; guessing gives ${theirs[3] / 10}. ` : "",
-    taken.length ? `You were right in ${right} of ${taken.length}; guessing gives ${guess / 10}. ` : "You haven't bet yet. ");
+    taken.length ? `You were right in ${right} of ${taken.length}; guessing gives ${guess / 10}. ` : "You haven't bet yet. ",
+    open ? `Still open: ${open} of ${rows.length} bets. ` : "");
   if (taken.length) said.append(
     made("a", { href: `#bets-${right}-${taken.length}-${guess}`, textContent: "Link to this score", onclick() { this.textContent = "The address bar has the link now"; } }),
     made("button", { type: "button", textContent: "Forget my bets", onclick() { kept = {}; keep(); location.reload(); } }));

@@ -88,8 +88,11 @@ def test_the_first_click_counts_and_is_kept(tab, built):
 def test_the_list_counts_and_its_link_carries_the_score(tab, built):
     end = (built / "end.html").as_uri()
     tab.goto(end + "#bets-9-14-35")
-    assert tab.inner_text(".bet-score") == "The sender was right in 9 of 14; guessing gives 3.5. You haven't bet yet."
+    sender = "The sender was right in 9 of 14; guessing gives 3.5."
+    assert tab.inner_text(".bet-score") == f"{sender} You haven't bet yet. Still open: 2 of 2 bets."
     tab.get_by_role("button", name="Yes").click()
+    tab.reload()
+    assert "right in 0 of 1; guessing gives 0.3. Still open: 1 of 2 bets." in tab.inner_text(".bet-score")
     tab.locator(".bets a").first.click()
     tab.get_by_role("button", name="Heads").click()
     tab.goto(end)
