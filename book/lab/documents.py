@@ -1,4 +1,4 @@
-"""Twenty-four bundled documents of four kinds of text, six of each, to see what depends on what a model reads.
+"""Bundled documents of four kinds of text and of two other languages, six of each: what depends on what a model reads?
 
 Units of an interval are documents: pieces of one document are not independent of each other. Passages for a census,
 all of one reference, are in :mod:`analysis.data.texts`.
@@ -11,11 +11,12 @@ from book.lab import models
 
 BUNDLED = models.BUNDLED / "texts" / "documents.jsonl"
 KINDS = ("technical prose", "legal prose", "program code", "narrative")
+LANGUAGES = ("German", "French")
 
 
 @dataclass(frozen=True)
 class Document:
-    """One text: its kind, one of :data:`KINDS`, where it is from, and its words."""
+    """One text: its kind, one of :data:`KINDS` or :data:`LANGUAGES`, where it is from, and its words."""
 
     kind: str
     name: str
@@ -28,7 +29,7 @@ def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
     Parameters
     ----------
     kinds
-        Which of :data:`KINDS`; all by default.
+        Which of :data:`KINDS`, all by default, and of :data:`LANGUAGES`.
     each
         Only so many of every kind.
 
@@ -39,8 +40,8 @@ def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
     >>> [document.name for document in load_documents("narrative", each=2)]
     ['The lock keeper', 'Two maps']
     """
-    if unknown := set(kinds) - set(KINDS):
-        raise ValueError(f"kinds must be of {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
+    if unknown := set(kinds) - {*KINDS, *LANGUAGES}:
+        raise ValueError(f"kinds must be of {', '.join(KINDS + LANGUAGES)}, got {', '.join(sorted(unknown))}")
     rows = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
     of_kind = {
         kind: [Document(kind, row["name"], row["text"]) for row in rows if row["kind"] == kind]

@@ -14,6 +14,7 @@ from analysis.models.checkpoints import NotFound
 from analysis.models.reading import load
 from analysis.transformer.attention import compute_scores
 from book.experiments import rotary_smollm2 as experiment
+from book.experiments import rotary_smollm2_limits as limits
 from book.lab.documents import load_documents
 from book.publish import experiments
 
@@ -103,6 +104,26 @@ def test_words_are_lost_where_heads_are_changed_and_nowhere_else(network, prose)
     assert losses["loss"][0] == pytest.approx(own.item(), abs=1e-6)
     assert len(set(losses["loss"])) == 6  # every way is another
     assert np.shape(losses["loss_others"]) == (2, experiment.DRAWS)
+
+
+def test_parts_in_any_order_and_kernels_of_other_heads(network, prose):
+    found, _ = experiment.measure_heads(network, prose, prose[:3])
+    whole, without, alone = (
+        found["previous"][experiment.SCORES.index(name)] for name in ("whole", "no kernel", "kernel")
+    )
+    of_parts = dict(zip(limits.COALITIONS, limits.weigh_parts(network, prose), strict=True))
+    for kept, expected in (((True,) * 4, whole), ((False, True, True, True), without), ((True, *[False] * 3), alone)):
+        np.testing.assert_allclose(of_parts[kept], expected)
+    removed, lone = limits.swap(network, prose, [(0, 1), (2, 3)])
+    np.testing.assert_allclose([removed[0, 0, 1], removed[1, 2, 3]], [without[0, 1], without[2, 3]])  # a head's own
+    np.testing.assert_allclose(lone, [alone, alone])
+    (layer, queries, keys), _, (other, of_queries, of_keys) = experiment.read_layers(network, prose)
+    own, others = (
+        (experiment.of_others(q), experiment.of_others(k)) for q, k in ((queries, keys), (of_queries, of_keys))
+    )
+    scores = experiment.split(queries, keys, own, layer)["whole"][:, 1]
+    kernel = experiment.split(of_queries, of_keys, others, other)["kernel"][:, 3]
+    np.testing.assert_allclose(removed[0, 2, 3], experiment.previous(scores - kernel).mean())
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The bundled documents are of four kinds, as their README says; what is not there is refused."""
+"""The bundled documents are of four kinds and two languages, as their README says; what is not there is refused."""
 
 import hashlib
 from collections import Counter
@@ -10,16 +10,17 @@ from book.lab import documents
 
 
 def test_there_are_six_of_each_kind_and_no_text_twice():
-    loaded = documents.load_documents()
-    assert Counter(document.kind for document in loaded) == dict.fromkeys(documents.KINDS, 6)
-    assert len({document.text for document in loaded}) == 24
+    kinds = documents.KINDS + documents.LANGUAGES
+    loaded = documents.load_documents(*kinds)
+    assert Counter(document.kind for document in loaded) == dict.fromkeys(kinds, 6)
+    assert len({document.text for document in loaded}) == 36
     assert all(40 < len(document.text.split()) < 250 for document in loaded)
 
 
 def test_the_readme_names_every_document_and_the_digest():
     readme = (documents.BUNDLED.parent / "README.md").read_text(encoding="utf-8")
     assert hashlib.sha256(documents.BUNDLED.read_bytes()).hexdigest() in readme
-    for document in documents.load_documents():
+    for document in documents.load_documents(*documents.KINDS, *documents.LANGUAGES):
         assert document.name.rsplit(", ", 1)[-1].split(" ")[-1] in readme
 
 
