@@ -92,7 +92,7 @@ def test_the_list_counts_and_its_link_carries_the_score(tab, built):
     assert tab.inner_text(".bet-score") == f"{sender} You haven't bet yet. Still open: 2 of 2 bets."
     tab.get_by_role("button", name="Yes").click()
     tab.reload()
-    assert "right in 0 of 1; guessing gives 0.3. Still open: 1 of 2 bets." in tab.inner_text(".bet-score")
+    assert "right in 1 of 1; guessing gives 0.3. Still open: 1 of 2 bets." in tab.inner_text(".bet-score")
     tab.locator(".bets a").first.click()
     tab.get_by_role("button", name="Heads").click()
     tab.goto(end)

@@ -150,19 +150,14 @@ def test_the_surprising_comes_first_in_a_chapter_and_what_holds_is_folded(chapte
             assert folded.count('<div class="verdict ') == order.count("reproduced")
 
 
-def test_the_published_copy_fits_its_schema_and_names_every_cell(html):
-    jsonschema = pytest.importorskip("jsonschema")
-    copy, schema = (json.loads((html / name).read_text()) for name in ("ledger.json", "ledger.schema.json"))
-    jsonschema.validate(copy, schema)
+def test_the_published_copy_has_every_claim_and_names_every_cell(html):
+    copy = json.loads((html / "ledger.json").read_text())
     found = ledger.collect()
     assert {row["id"]: row["outcome"] for row in copy["claims"]} == {
         claim.id: found[claim.id].outcome for claim in ledger.claims()
     }
     for row in copy["claims"]:
         assert row["cell"] == f"book/{ledger.claim_of(row['id']).chapter}.html#verdict-{row['id'].lower()}"
-    copy["claims"][0]["outcome"] = 3
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(copy, schema)
 
 
 def test_what_is_shown_is_a_label_of_a_page():

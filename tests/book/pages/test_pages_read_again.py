@@ -8,7 +8,7 @@ from book.publish import execution
 
 CONFIG = {
     "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
-    "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims_table"],
+    "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims"],
     "root_doc": "book/one",
     "html_theme": "basic",
     "nb_execution_mode": "off",
