@@ -100,7 +100,7 @@ def test_the_list_counts_and_its_link_carries_the_score(tab, built):
     tab.get_by_role("link", name="Link to this score").click()
     assert tab.url.endswith("#bets-1-2-8")
     tab.get_by_role("button", name="Forget my bets").click()
-    tab.wait_for_function("document.querySelector('.bet-mark').textContent === 'not yet'")
+    tab.wait_for_function("document.querySelector('.bet-mark')?.textContent === 'not yet'")
 
 
 @pytest.mark.browser
