@@ -464,8 +464,8 @@ def load(
         source, dtype, tokenizer = source.checkpoint or source.module, source.dtype, tokenizer or source.held[1]
     if isinstance(source, torch.nn.Module):
         source = unwrap(source, merge=merge)
-        name = type(source).__name__
-        refuse_unknown(source.config.model_type, name, readable_parts(source))
+        kind, name = source.config.model_type, type(source).__name__
+        refuse_unknown(kind, name, {} if families_of(kind) else readable_parts(source))
         read = _choose(source.config, module_source(source), stack, name, None)
         return replace(read, held=(source, tokenizer))
     checkpoint = checkpoints.resolve(source, stand_in=stand_in)

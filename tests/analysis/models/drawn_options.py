@@ -7,9 +7,7 @@ by one (``test_options.py``). By hand: ``python -m tests.analysis.models.drawn_o
 
 import json
 import random
-import sys
 import tempfile
-from collections import Counter
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
@@ -23,6 +21,7 @@ from analysis.models.families.tiny import random_model, tiny_inputs, tiny_settin
 from analysis.models.inputs import places, real_rows
 from analysis.models.reading import Model
 from analysis.surveys.layer_runs import InDouble, default_dtype
+from tests.analysis.models.inputs import try_many
 from tests.analysis.models.test_families import assert_same
 
 STACKS = [(kind, row) for row in FAMILIES for kind in row.model_types if not row.files_only]
@@ -249,11 +248,4 @@ def outcome(case: dict) -> str:
 
 
 if __name__ == "__main__":
-    count, first = map(int, sys.argv[1:3])
-    found = Counter()
-    for seed in range(first, first + count):
-        case = draw_case(seed)
-        said = outcome(case)
-        found[said.split(":")[0].split(",")[0]] += 1
-        print(seed, said, "|", {name: value for name, value in case.items() if value}, flush=True)
-    print(dict(found))
+    try_many(draw_case, outcome)

@@ -182,12 +182,17 @@ def outcome(case: dict) -> str:
     return "exact" if gap <= allowed else f"WRONG, differs by {gap:.1e}"
 
 
-if __name__ == "__main__":
+def try_many(draw_case, outcome) -> None:
+    """Try as many cases as the command line says, from a first seed on, and count what became of them."""
     count, first = map(int, sys.argv[1:3])
     found = Counter()
     for seed in range(first, first + count):
         case = draw_case(seed)
         said = outcome(case)
         found[said.split(":")[0].split(",")[0]] += 1
-        print(said, "|", {name: value for name, value in case.items() if value != "none"}, flush=True)
+        print(seed, said, "|", {name: value for name, value in case.items() if value not in ("none", "")}, flush=True)
     print(dict(found))
+
+
+if __name__ == "__main__":
+    try_many(draw_case, outcome)
