@@ -67,7 +67,8 @@ def check_tensor(name: str, tensor: Any) -> None:
     TypeError: rows must be a tensor, got list
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+        of_model = "; census measures the heads of a model" if hasattr(tensor, "layers") else ""
+        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}{of_model}")
     if tensor.is_complex():
         raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
 

@@ -15,7 +15,6 @@ ELSEWHERE = {
     "key_bias_effect": "analysis.models.key_bias.key_bias_effect",
     "permute_entries": "analysis.models.controls.permute_entries",
     "prefix_matching": "analysis.transformer.induction_scores.induction_score",
-    "previous_token_share": "analysis.transformer.induction_scores.previous_token_score",
     "scale_matrices": "analysis.models.controls.scale_matrices",
 }
 """Names that ``from analysis import ...`` once listed, and that no package lists as such.
@@ -78,10 +77,12 @@ def suggest(guess: str, places: Mapping[str, str], most: int = 5) -> str:
     """
     from difflib import get_close_matches
 
+    guess = guess.replace("plot_", "draw_").replace("compute_attention", "attend")
     names, own = sorted(places), _words_of(guess)
     near = get_close_matches(guess, names, 3)
     near += [name for name in names if f".{guess}." in places[name]]
-    near += [name for name in names if own & _words_of(name)]
+    alike = [name for name in names if own & _words_of(name)]
+    near += sorted(alike, key=lambda name: name.partition("_")[0] != guess.partition("_")[0])
     return f"; did you mean {', '.join(list(dict.fromkeys(near))[:most])}?" if near else ""
 
 

@@ -18,5 +18,6 @@ from analysis.maps.locality import (
     position_scores as position_scores,
     position_share as position_share,
 )
+from analysis.maps.shapley_values import drop_one as drop_one, shapley as shapley
 from analysis.maps.sinks import Sink as Sink, find_sink as find_sink
 from analysis.maps.streaming import MapStatistics as MapStatistics, visit_maps as visit_maps

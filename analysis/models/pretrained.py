@@ -28,6 +28,7 @@ from analysis.models.files import FLOATING, MissingTensor, TensorFiles, raw_conf
 from analysis.models.gguf_files import find_gguf
 from analysis.models.memory import check_memory
 from analysis.models.tokenizer_files import check_expansion
+from analysis.models.wrappers import readable_parts
 
 _AUTO = {
     "base": "AutoModel",
@@ -362,6 +363,7 @@ def check_reads_text(model: torch.nn.Module) -> None:
     try:
         model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))
     except Exception as error:  # of any kind: each model meets what it lacks with what comes up
+        _refuse_pair(model)
         said = " ".join(str(error).split())[:200]
         raise NotRunnable(
             f"model does not run on ids alone: it is a {name}, and {type(error).__name__}: {said}"
@@ -371,11 +373,24 @@ def check_reads_text(model: torch.nn.Module) -> None:
 @torch.no_grad()
 def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Refuse a model that does not read two tokens, or makes of finite parameters what is not finite."""
-    output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))[0]
+    try:
+        output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))[0]
+    except (AttributeError, ValueError):
+        _refuse_pair(model)
+        raise
     if not all_finite(output):
         raise ValueError(
             f"{checkpoint.name} makes rows of the first token that are not finite: is "
             f"{checkpoint.folder / 'config.json'} its own?"
+        )
+
+
+def _refuse_pair(model: torch.nn.Module) -> None:
+    """Refuse a model that joins one of texts and one of images, such as a CLIP: its parts run alone."""
+    if "pixel_values" in inspect.signature(model.forward).parameters and (parts := readable_parts(model)):
+        raise NotRunnable(
+            f"model reads a text and images: it is a {type(model).__name__}; its parts are read alone, "
+            + " and ".join(f"model.{path}" for path in parts)
         )
 
 

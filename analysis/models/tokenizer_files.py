@@ -1,7 +1,7 @@
 """What a tokenizer's files may make of a text: what would write many letters for one is refused before any is read.
 
 What belongs here: looking at ``tokenizer.json`` without running it. What does not: loading the tokenizer
-(:func:`analysis.models.pretrained.read_tokenizer`).
+(:func:`analysis.models.pretrained.tokenizer`).
 """
 
 import math

@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +131,7 @@ class HeadTable:
 
 def census(
     model: AnyModel,
-    texts: Sequence[str] | str | None = None,
+    texts: Sequence[str] | str | Path | None = None,
     *,
     tokenizer: Any = None,
     measures: Sequence[str] = QUICK,
@@ -151,8 +153,8 @@ def census(
     model
         A model as `load` takes it; a module of transformers in evaluation mode.
     texts
-        Strings, or one; default: the passages that come with the package. Cut to ``longest`` tokens; those that are
-        too short for a map to be read are left out. The table says how many.
+        Strings, or one, or a file or folder of texts; default: the passages that come with the package. Cut to
+        ``longest`` tokens; those that are too short for a map to be read are left out. The table says how many.
     tokenizer
         Tokenizer of a module in memory; default: `Model.tokenizer`.
     measures
@@ -202,7 +204,10 @@ def census(
         read = replace(read, held=(module, tokenizer))
     if texts is None:
         texts = bundled_texts.passages()
-    texts = [texts] if isinstance(texts, str) else texts
+    elif isinstance(texts, Path) or (isinstance(texts, str) and os.path.exists(texts)):
+        texts = bundled_texts.passages(source=texts)
+    elif isinstance(texts, str):
+        texts = [texts]
     given = tokenise(tokenizer, texts, min(longest, read.room or longest), read.config.vocab_size)
     seen = observe_heads(read, given.ids, choice, batch=batch, padding=tokenizer.pad_token_id or 0)
     return tabulate(seen, read, given, choice, measures)

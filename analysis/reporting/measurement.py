@@ -151,8 +151,7 @@ def reasons_not_to_split(read: Model) -> str:
 
 def read_biases(layer: AttentionLayer) -> tuple[Tensor, Tensor]:
     """Return query and key bias of a layer, ``(head, channel)``, that of a group once for each head."""
-    b_Q, b_K = (b.to(torch.promote_types(b.dtype, torch.float32)) for b in (layer.b_Q, layer.b_K))
-    return b_Q, b_K.repeat_interleave(layer.heads // layer.groups, 0)
+    return tuple(layer.per_head(b).to(torch.promote_types(b.dtype, torch.float32)) for b in (layer.b_Q, layer.b_K))
 
 
 def splitter(vectors: Means, positions: Sequence[Positions]) -> SplitBiases:

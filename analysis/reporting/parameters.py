@@ -59,15 +59,8 @@ class LayerParameters:
 
 def _maps(layer: AttentionLayer) -> list[tuple[Tensor, Tensor]]:
     """Return matrices and biases of queries, keys and values in float64, those of a group once for each head."""
-    repeat = layer.heads // layer.groups
-    maps = [
-        (layer.W_Q, layer.b_Q),
-        *(
-            (W.repeat_interleave(repeat, 0), b.repeat_interleave(repeat, 0))
-            for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
-        ),
-    ]
-    return [(W.double(), b.double()) for W, b in maps]
+    maps = ((getattr(layer, f"W_{name}"), getattr(layer, f"b_{name}")) for name in "QKV")
+    return [(layer.per_head(W).double(), layer.per_head(b).double()) for W, b in maps]
 
 
 def measure_layer(layer: AttentionLayer, distances: int = DISTANCES) -> LayerParameters:

@@ -13,7 +13,7 @@ from analysis.core.files import write_atomically
 from book.publish import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
-MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
+MATHJAX_PARTS = ("startup.js", "core.js", "input/tex.js", "input/tex/extensions/", "output/chtml", "a11y/assistive")
 DROPPED = re.compile(
     r' id="(?:proof|proof-content|exercise-content|solution-content)"'  # all have the same, and none refers to it
     r'| role="doc-biblioentry"| role="list"(?= class="citation-list")'  # outdated; a list without items

@@ -107,7 +107,8 @@ def _heading(directive: str, title: str) -> str:
 def _in_words(role: str, target: str, env: BuildEnvironment, glued: dict[str, object]) -> str:
     if role == "glue:text":
         name, _, form = target.partition(":")
-        return format(glued[name], form) if name in glued else f"`{target}`"
+        found = glued.get(name, f"`{target}`")
+        return found if isinstance(found, str) else format(found, form)  # nan, of another model, is read as a word
     if match := NAMED.match(target):
         return match[1]
     if role.startswith("cite"):

@@ -1,9 +1,18 @@
+// Formulas in tables and folds, which MathJax passes over, are set when they come near the window, or are printed.
 // A formula that is a little wider than its column is set smaller, so that it is seen whole with its comma; what is wider
 // still is set as small as can be read, and scrolls.
 (() => {
   "use strict";
-  const LEAST = 0.7;
-  const FORMULAS = ".bd-article mjx-container";
+  const LEAST = 0.7, NEAR = "600px";
+  const FORMULAS = ".bd-article mjx-container", LATER = ".bd-article :is(tr, caption, details > *):has(.math)";
+  const unset = new Set();
+  const take = parts => parts.filter(part => unset.delete(part));
+  const told = () => dispatchEvent(new Event("typeset"));
+  const near = new IntersectionObserver(seen => {
+    const parts = take(seen.filter(one => one.isIntersecting).map(one => one.target));
+    for (const part of parts) near.unobserve(part);
+    if (parts.length) window.MathJax.typesetPromise(parts).then(told);
+  }, { rootMargin: NEAR });
   const lift = formula => {
     if (formula.dataset.size === undefined) return;
     formula.style.fontSize = formula.dataset.size;
@@ -20,8 +29,17 @@
   const all = step => () => document.querySelectorAll(FORMULAS).forEach(step);
   let waiting;
   const later = () => { clearTimeout(waiting); waiting = setTimeout(all(fit), 200); };
-  addEventListener("load", () => window.MathJax?.startup?.promise?.then(all(fit)));
-  for (const change of ["resize", "click", "toggle"]) addEventListener(change, later, true);
-  addEventListener("beforeprint", all(lift));
+  addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => {
+    if (window.MathJax.typesetPromise) for (const part of document.querySelectorAll(LATER)) {
+      unset.add(part);
+      near.observe(part);
+    }
+    told();
+  }));
+  for (const change of ["resize", "click", "toggle", "typeset"]) addEventListener(change, later, true);
+  addEventListener("beforeprint", () => {
+    if (unset.size) window.MathJax.typeset(take([...unset]));
+    all(lift)();
+  });
   addEventListener("afterprint", later);
 })();

@@ -15,8 +15,8 @@
   const MARKED = "sphinx_highlight_terms";  // what the search leaves there, the next page marks and removes
   const ASKING = new Set(`a an am any are be been but can could do does did explain find from get has had have how i if it
     its me my no of our out please s say says see show shows so some tell than that the them they there these this those
-    us was we were what when where which who whom whose why will would you your and about as at by for in into is not on
-    or such then to with book reader author`.split(/\s+/));
+    us was we were what when where which who whom whose why will work works would you your and about as at by for in
+    into is not on or such then to with book reader author`.split(/\s+/));
   const SAME = new Map(Object.entries({  // what readers say, and what the book says
     lecture: "slides", lectures: "slides", talk: "slides", homework: "exercise", problems: "exercise",
     answers: "solution", answer: "solution", license: "licence", copyright: "licence", color: "colour", center: "centre",
@@ -24,8 +24,10 @@
     invariance: "constant", invariant: "constant", logits: "scores", heatmap: "map", encodings: "embedding",
     encoding: "embedding", dna: "gene", blog: "post", article: "paper", reproducibility: "reproduce", meaning: "glossary",
     wrong: "corrected", errors: "corrected", mistakes: "corrected", baseline: "control", baselines: "control" }));
+  const SPELT = [[/\bsqrt\b/g, "square root of"], [/\blayer[ -]?norm\w*/g, "layernorm"], [/\bdot[ -]products?\b/g, "score"],
+    [/\bgpt\b(?!-)/g, "gpt-2"], [/\bquery,? key(,| and)? value\b/g, "query"]];  // of what is defined: as the glossary has it
   const KINDS = [["book/api", .7], ["book/references", .7]];
-  const BEST = 14, LEAST = .5, EXCERPT = 240, FEW = 3;  // an exact title has 15 in Sphinx's count
+  const BEST = 14, LEAST = .5, EXCERPT = 240, FEW = 3, DEFINITION = 101;  // in Sphinx's count an exact title has 15, an entry of the index 100
   const TOKEN = /[\p{L}\p{N}_]+(?:[.-][\p{L}\p{N}]+)*/gu;
 
   const stemmer = new Stemmer(), stems = new Map();
@@ -63,10 +65,18 @@
   // ---- ranking ----
   const has = (set, term) => term.list.some(word => set.has(word));
   // Who asks for a term gets its definition first. Sphinx knows terms too, but forgets those of pages it did not read anew.
-  const defines = ({ text }, query) => text.slice(0, Math.max(0, text.indexOf(": "))).toLowerCase().split(", ").includes(query);
+  const named = text => tokens(text.replaceAll("-", " ")).filter(token => !ASKING.has(token)).map(stem);
+  const names = ({ text }) => text.slice(0, Math.max(0, text.indexOf(": "))).split(", ").map(named);
+  function defined(passages, query) {  // the definition of the longest term that has more than half of the words
+    const asked = named(SPELT.reduce((text, [from, to]) => text.replace(from, to), query));
+    let most = asked.length / 2, found = null;
+    for (const passage of passages) for (const name of names(passage))
+      if (name.length > most && name.every(word => asked.includes(word))) { most = name.length; found = passage; }
+    return found;
+  }
   function best(page, asked, whole, query) {
-    const definition = page.name === "book/glossary" && page.passages.find(passage => defines(passage, query));
-    if (definition) return { page, passage: definition, score: 16 / BEST };
+    const definition = page.name === "book/glossary" && defined(page.passages, query);
+    if (definition) return { page, passage: definition, score: 1, defines: true };
     const share = set => asked.reduce((sum, term) => sum + (has(set, term) ? term.weight : 0), 0) / whole;
     const anywhere = share(page.words);
     if (!anywhere) return null;
@@ -103,8 +113,8 @@
   function all(query) {
     const { asked, found } = ranked(query), results = new Map();
     const add = (address, result) => { if (!(results.get(address)?.score >= result.score)) results.set(address, result); };
-    for (const { page, passage, score } of found)
-      add(page.name, { score: BEST * score, name: page.name, anchor: passage.anchor, text: passage.text,
+    for (const { page, passage, score, defines } of found)
+      add(page.name, { score: defines ? DEFINITION : BEST * score, name: page.name, anchor: passage.anchor, text: passage.text,
         title: passage.heading && passage.heading !== page.title ? `${page.title} \u203a ${passage.heading}` : page.title });
     const [given, searched, excluded, , objects] = Search._parseQuery(query), named = /[_.]|[a-z][A-Z]/.test(query);
     for (const [name, title, hash, description, score] of Search._performSearch(given, new Set(), excluded, new Set(), objects)) {

@@ -99,6 +99,9 @@ def test_no_test_of_the_library_needs_the_book():
     [
         ("lilliefors_test", r"; did you mean lilliefors\?"),
         ("ov_circuit", r"; did you mean circuits, ov_matrix\?"),
+        ("plot_attention", "draw_maps"),
+        ("compute_attention", "attend"),
+        ("shapley_values", "shapley, "),
         ("token_score", r"; did you mean .*previous_token_score"),
         ("xyzzy", r"'xyzzy'$"),
     ],

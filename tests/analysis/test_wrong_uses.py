@@ -18,6 +18,10 @@ WRONG = {
         "weights must be AttentionLayer, got Tensor$",
     ),
     "a matrix for its singular values": (lambda m: analysis.effective_rank(X), r"give torch\.linalg\.svdvals"),
+    "a model for its maps": (
+        lambda m: analysis.induction_score(m, IDS),
+        "got Model; census measures the heads of a model",
+    ),
     "scores for maps": (lambda m: analysis.read_gates(torch.randn(1, 9, 9)), "give weights after the softmax"),
     "a name of the hub": (
         lambda m: analysis.load("bert-base-uncased"),

@@ -18,3 +18,10 @@ def test_the_workflow_runs_the_checks_under_each_python_and_keeps_the_pages():
     assert os.access(ROOT / script, os.X_OK)
     (pages,) = [step["with"]["path"] for step in job["steps"] if "path" in step.get("with", {})]
     assert ROOT / pages == build.HTML
+
+
+def test_actions_are_named_by_commit_in_what_others_copy_too():
+    files = [*(ROOT / ".github" / "workflows").glob("*.yml"), ROOT / "claims" / "claims_kit" / "template" / "ci.yml"]
+    actions = [action for path in files for action in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))]
+    assert actions
+    assert [action for action in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []

@@ -1,7 +1,7 @@
 """A row of the table of families: how one family names its attention and what that attention does.
 
 What belongs here: the form of a row. What does not: the rows (the other modules of this package that are named after
-kinds of models), and what makes tensors of them (:mod:`analysis.models.families.reader`).
+kinds of models), and what makes tensors of them (:mod:`analysis.models.layers`).
 """
 
 from collections.abc import Callable, Mapping

@@ -38,8 +38,8 @@ Play.viewer("why", async root => {
     try { await navigator.clipboard.writeText(link.href); copy.textContent = "Copied"; } catch { /* the address bar has it */ }
   } }, "Copy link");
   const image = element("button", { type: "button", onclick: save }, "Save as an image");
-  root.replaceChildren(element("p", { class: "play-prompt" }, "Click a word: where does it look, and why?"), element("div", { class: "play-bar-top" }, sentence), head.whole, about,
-    line, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), element("p", { class: "play-bar-top" }, copy, image, link));
+  root.replaceChildren(element("p", { class: "play-prompt" }, "Click a word: where does it look, and why?"), element("div", { class: "play-bar-top" }, sentence), head.whole,
+    line, about, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), element("p", { class: "play-bar-top" }, copy, image, link));
 
   let boxes = [], pick = null;
   function spell() {             // the sentence as a choice of the word that looks

@@ -1,14 +1,17 @@
 """Finding models: the order of the sources, and the refusals."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
+from huggingface_hub import errors
+from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from analysis.core.files import sha256
 from analysis.models import checkpoints
-from analysis.models.checkpoints import NotFound, Tampered, find
+from analysis.models.checkpoints import NotFound, Tampered, explain_refusal, find
 from tests.analysis.tiny import write_hub_cache, write_model
 
 
@@ -56,6 +59,35 @@ def test_a_revision_of_a_hub_id_is_that_one_and_no_other(tmp_path):
     write_hub_cache(cache, "owner/tiny", tmp_path / "step0", "2" * 40)
     with pytest.raises(NotFound, match="step7"):  # not main in its place
         find("owner/tiny@step7", cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (401, "GatedRepo", "behind a gate: accept its licence at its page, then `hf auth login`"),
+        (404, "RepoNotFound", "shows no owner/model: check the id, or if it is private, `hf auth login`"),
+        (404, "RevisionNotFound", "no such revision of owner/model: check what follows the @"),
+        (403, "", "answered 403 .*: `hf auth login` again"),
+        (503, "", "answered 503 .*: try again later"),
+    ],
+)
+def test_what_the_hub_answers_is_said_with_what_helps(monkeypatch, status, code, said):
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    request = get_session().build_request("GET", "https://huggingface.co/api/models/owner/model")
+    with pytest.raises(errors.HfHubHTTPError) as raised:
+        hf_raise_for_status(errors.Response(status, headers={"X-Error-Code": code}, request=request))
+    assert re.search(said, explain_refusal("owner/model", raised.value))
+
+
+def test_a_hub_that_cannot_be_reached_is_told_from_one_that_has_no_such_files(monkeypatch):
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    error = errors.LocalEntryNotFoundError("not here")
+    error.__cause__ = ConnectionError()
+    assert "cannot be reached (ConnectionError): check the network" in explain_refusal("owner/model", error)
+    assert "broke off: [Errno 28] No space" in explain_refusal("owner/model", OSError(28, "No space left on device"))
+    assert "no config.json with .safetensors files" in explain_refusal("owner/model", None)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "HF_HUB_OFFLINE forbids it" in explain_refusal("owner/model", error)
 
 
 def test_tampered_hub_file_is_refused(tmp_path):

@@ -120,6 +120,15 @@ def test_one_string_is_one_text():
     assert alone.to_csv() == in_a_list.to_csv()
 
 
+def test_a_file_of_texts_is_read_and_its_path_is_not_measured(tmp_path):
+    file = tmp_path / "text.txt"
+    with pytest.raises(FileNotFoundError):
+        census("gpt2-mini", file)
+    file.write_text(TEXTS[0], encoding="utf-8")
+    for given in (file, str(file), tmp_path):
+        assert census("gpt2-mini", given).to_csv() == census("gpt2-mini", TEXTS[0]).to_csv()
+
+
 @pytest.mark.parametrize("nothing", [[], ""])
 def test_no_text_is_not_the_bundled_passages(nothing):
     with pytest.raises(ValueError, match=r"none of the [01] texts has 8 tokens or more"):

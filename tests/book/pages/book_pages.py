@@ -29,4 +29,5 @@ TYPESET = """async () => {
   for (let i = 0; i < 300 && !(window.MathJax && MathJax.startup && MathJax.startup.promise); i++)
     await new Promise(done => setTimeout(done, 50));
   await MathJax.startup.promise;
+  for (const print of ['beforeprint', 'afterprint']) dispatchEvent(new Event(print));  // also what is not yet seen
 }"""

@@ -78,3 +78,14 @@ def test_no_formula_of_the_claims_is_wider_than_its_column(browser, html):
     assert tab.locator("td mjx-container").count() > 100
     assert not tab.evaluate(CUT)
     tab.close()
+
+
+@pytest.mark.browser
+def test_formulas_in_a_fold_are_set_when_it_is_opened(browser, html):
+    tab = browser.new_page(viewport=DESK)
+    tab.goto((html / "book" / "claims.html").as_uri(), wait_until="load")
+    fold = tab.locator("details.definitions").first
+    assert not fold.locator("mjx-container").count()
+    fold.locator("summary").click()
+    fold.locator("mjx-container").first.wait_for()
+    tab.close()

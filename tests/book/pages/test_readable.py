@@ -42,6 +42,7 @@ def env():
     [
         ("{glue:text}`a-share:.2f` nats", "0.25 nats"),
         ("{glue:text}`a-name`", "gpt2-mini"),
+        ("{glue:text}`none:.2f`", "nan"),
         ("{glue:text}`no`", "`no`"),
         ("{cite}`one,two`", "(Dong et al. 2021; Lad 2024)"),
         ("{cite:t}`two`", "Lad (2024)"),
@@ -69,7 +70,7 @@ def env():
     ],
 )
 def test_roles_and_directives_become_words(env, text, words):
-    assert readable.readable(text, env, {"a-share": 0.25, "a-name": "gpt2-mini"}) == words
+    assert readable.readable(text, env, {"a-share": 0.25, "a-name": "gpt2-mini", "none": "nan"}) == words
 
 
 def test_numbers_are_read_from_what_the_cells_glued():

@@ -27,6 +27,10 @@ FIRST = {
     "AttentionLayer": "api-core.html#analysis.core.attention_layer.AttentionLayer",
     "how was the gate detector calibrated": "evidence/gate-detector.html",
     "participation ratio": "glossary.html",
+    "what is attention": "glossary.html#term-pattern-of-attention",
+    "why divide by sqrt d": "glossary.html#term-square-root-of-d",
+    "layer norm": "glossary.html#term-LayerNorm",
+    "self attention": "glossary.html#term-self-attention",
     "K-07": "evidence/semi-bias.html#verdict-k-07",
     "mean_total_variation": "api-maps.html#analysis.maps.distance.mean_total_variation",
 }

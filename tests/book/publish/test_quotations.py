@@ -64,6 +64,19 @@ def test_quotations_of_the_claims_are_the_documents_words():
     assert {claim_id: quoted for claim_id, quoted in wrong.items() if quoted} == {}
 
 
+def numbers(text: str) -> set[str]:
+    """Return the digits of the numbers of two or more, without the points and commas that documents set otherwise."""
+    found = re.findall(r"\d*[.,]?\d{2,}", re.sub(r"\\frac\d\d", "", text))
+    return {re.sub(r"[.,]", "", number).lstrip("0") for number in found}
+
+
+@by_the_checkout
+def test_numbers_in_the_words_of_a_claim_are_in_its_document():
+    assert numbers(r"49,403, $\frac13(1,2,0)$, .019 and 7") == {"49403", "19"}
+    lost = {c.id: numbers(f"{c.claim} {c.headline}") - numbers(source(c.document)) for c in ledger.claims()}
+    assert {claim_id: absent for claim_id, absent in lost.items() if absent} == {}
+
+
 @by_the_checkout
 def test_formulas_of_the_quotations_are_the_documents():
     documents = {path.stem: bare(path.read_text(encoding="utf-8")) for path in SOURCES.glob("*.txt")}
