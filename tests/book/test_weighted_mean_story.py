@@ -28,8 +28,8 @@ def test_the_evenness_of_a_head_is_the_share_of_entropy_that_the_evidence_measur
 
 def test_both_orders_of_mean_and_maps_print_the_same_and_one_half_halves_the_bias(ran):
     def orders(weights):
-        after = (weights @ ran.letters) @ (ran.V @ ran.O) + (ran.b_V @ ran.O + ran.b_O)
-        return after - (weights @ (ran.letters @ ran.V + ran.b_V) @ ran.O + ran.b_O)
+        after = (weights @ ran.letters) @ (ran.W_V @ ran.W_O) + (ran.b_V @ ran.W_O + ran.b_O)
+        return after - (weights @ (ran.letters @ ran.W_V + ran.b_V) @ ran.W_O + ran.b_O)
 
     torch.testing.assert_close(orders(ran.weights), torch.zeros(3, 2), atol=1e-5, rtol=0)
     halved = ran.weights * torch.tensor([[1.0], [1.0], [0.5]])
