@@ -267,12 +267,12 @@ def explain_refusal(hub: str, error: Exception | None) -> str:
         errors.RepositoryNotFoundError: f"shows no {hub}: check the id, or if it is private, `hf auth login`",
         errors.RevisionNotFoundError: f"has no such revision of {hub}: check what follows the @",
     }
-    cause = error.__cause__ or error
+    cause, unreached = error.__cause__ or error, (errors.LocalEntryNotFoundError, ConnectionError)
     said = next((words for kind, words in answers.items() if isinstance(error, kind)), None)
     if said is None and (answer := getattr(cause, "response", None)) is not None:
         help = "`hf auth login` again" if answer.status_code in (401, 403) else "try again later"
         said = f"answered {answer.status_code} when it was asked for {hub}: {help}"
-    elif said is None and isinstance(error, errors.LocalEntryNotFoundError | ConnectionError | errors.HTTPError):
+    elif said is None and (isinstance(error, unreached) or not isinstance(error, OSError)):  # or the transport's own
         said = f"cannot be reached ({type(cause).__name__}): check the network and its proxy"
     return f"the hub {said}" if said else f"the download of {hub} broke off: {' '.join(str(error).split())[:200]}"
 
@@ -308,7 +308,7 @@ def _in_hub(name, spec, download, cache):
     if not download and not (cache or _hub_cache()).exists():
         return None
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HTTPError
+    from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]  # the transport's own
 
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
     revisions = (spec.revision,) if "@" in name else (spec.revision, None)  # the pinned one, else the cache's own

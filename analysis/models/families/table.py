@@ -12,6 +12,8 @@ LATENT = (
 SPARSE = "its attention is not one softmax over all keys that a query sees"
 OTHER_ROWS = "its values read other rows than its queries and keys do"
 CONVOLUTION = "its attention is mixed with convolutions"
+HYBRID = "it is a hybrid: its attention stands among layers of other kinds, and its attention layers are not read"
+NO_ATTENTION = "it has no attention with a softmax"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3", "youtu", "glm4_moe_lite", "longcat_flash"), LATENT
@@ -31,6 +33,31 @@ REFUSED: dict[str, str] = {
         ),
         SPARSE,
     ),
+    **dict.fromkeys(
+        (
+            "bailing_hybrid",
+            "bamba",
+            "falcon_h1",
+            "granitemoehybrid",
+            "jamba",
+            "kimi_linear",
+            "lfm2",
+            "lfm2_moe",
+            "minimax",
+            "nemotron_h",
+            "olmo_hybrid",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "qwen3_5_moe_text",
+            "qwen3_5_text",
+            "qwen3_next",
+            "recurrent_gemma",
+            "zamba",
+            "zamba2",
+        ),
+        HYBRID,
+    ),
+    **dict.fromkeys(("falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"), NO_ATTENTION),
     "mobilebert": OTHER_ROWS,
     "squeezebert": CONVOLUTION,
     "convbert": CONVOLUTION,
