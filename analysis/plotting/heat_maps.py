@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import seaborn
 from jaxtyping import Float
+from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from analysis.plotting import style
 
-LABELS = 48
-"""How many tokens are written along an axis, at most: of more, every few."""
+MANY = 48
+"""From more tokens on a new figure is taller, and its cells are drawn as pixels."""
+PITCH = 0.85
+"""How far apart tokens are written at least, in heights of a line."""
 CELLS = 512
 """How many cells stand along an axis, at most: of longer texts, one cell shows the largest weight of several."""
 
@@ -33,8 +37,9 @@ def draw_maps(
 ) -> Figure:
     """Draw attention maps in a row under their names, on one scale; a key without any weight stays blank.
 
-    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones. Of more than
-    48 tokens every few are written; of more than 512, each cell shows the largest weight of several.
+    The scale runs from 0 to the largest weight, with more colours for small weights than for large ones. Of more
+    tokens than there is room for, every few are written. Of more than 512, each cell shows the largest weight of
+    several, and positions are written.
 
     Parameters
     ----------
@@ -74,10 +79,10 @@ def draw_maps(
                 f"the map {name!r} must be of {len(rows)} x {len(tokens)} tokens, got {values.shape}: queries=... "
                 "names the rows where they are not all the tokens"
             )
-    figure, axes = style.panels(ax, 1, len(drawn), sharey=True)
+    figure, axes = style.panels(ax, 1, len(drawn), sharey=True, size="tall" if len(rows) > MANY else "wide")
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
-        cells = _largest(values, rows, tokens)
+        cells = _largest(values)
         seaborn.heatmap(
             cells,
             mask=cells == 0,
@@ -86,10 +91,15 @@ def draw_maps(
             cmap=cmap or style.WEIGHT_CMAP,
             square=len(rows) == len(tokens),
             cbar=False,
-            xticklabels=-(-cells.shape[1] // LABELS),
-            yticklabels=-(-cells.shape[0] // LABELS),
-            rasterized=cells.size > LABELS**2,
+            xticklabels=False,
+            yticklabels=False,
+            rasterized=cells.size > MANY**2,
         )
+        panel.xaxis.set_tick_params(rotation=90)
+        size = panel.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
+        least = min(size.width, size.height)
+        _name(panel.xaxis, tokens, least if len(rows) == len(tokens) else size.width)
+        _name(panel.yaxis, rows, least if len(rows) == len(tokens) else size.height)
         panel.set_title(name, loc="left")
     axes[0, 0].set_ylabel("the query")
     label = "attention weight" if max(len(rows), len(tokens)) <= CELLS else "largest weight in a cell"
@@ -97,13 +107,25 @@ def draw_maps(
     return figure
 
 
-def _largest(values: np.ndarray, rows: Sequence[str], tokens: Sequence[str]) -> DataFrame:
-    """Return at most :data:`CELLS` cells a side, each the largest weight of those that it stands for, with its name."""
-    high, wide = (-(-size // CELLS) for size in values.shape)
-    for axis, several in enumerate((high, wide)):
-        values = np.maximum.reduceat(values, np.arange(0, values.shape[axis], several), axis)
-    names = ([style.literal(token) for token in of[::several]] for of, several in ((rows, high), (tokens, wide)))
-    return DataFrame(values, *names)
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Return at most :data:`CELLS` cells a side, each the largest weight of those that it stands for."""
+    for axis, size in enumerate(values.shape):
+        values = np.maximum.reduceat(values, np.arange(0, size, -(-size // CELLS)), axis)
+    return values
+
+
+def _name(axis: Axis, tokens: Sequence[str], inches: float) -> None:
+    """Write as many tokens along an axis as there is room for; positions where a cell stands for several tokens."""
+    several = -(-len(tokens) // CELLS)
+    if several > 1:
+        places = [int(place) for place in MaxNLocator(8, integer=True).tick_values(0, len(tokens) - 1)]
+        places = [place for place in places if 0 <= place < len(tokens)]
+        labels = [f"{place:,}" for place in places]
+    else:
+        room = max(1, int(72 * inches / (PITCH * rcParams["font.size"])))
+        places = range(0, len(tokens), -(-len(tokens) // room))
+        labels = [style.literal(tokens[place]) for place in places]
+    axis.set_ticks([place // several + 0.5 for place in places], labels)
 
 
 @style.in_style

@@ -235,7 +235,7 @@ def choose(
                 f"heads must be (layer, head), 0..{len(read.layers) - 1} and 0..{read.heads - 1}, got {(layer, head)}"
             )
     chosen = None if heads is None else tuple(sorted({(int(layer), int(head)) for layer, head in heads}))
-    return Choice("gates" in measures, chosen, (queries.start or 0, queries.stop))
+    return Choice("gates" in measures, "sink with values" in measures, chosen, (queries.start or 0, queries.stop))
 
 
 def observe_heads(

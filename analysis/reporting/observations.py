@@ -18,24 +18,28 @@ from analysis.core.checks import all_finite
 from analysis.decomposition.terms import multiply_out
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
-from analysis.maps.sinks import find_sink
 from analysis.matrices.rank import effective_rank
 from analysis.models.pretrained import check_rows_of
 from analysis.models.reading import AnyModel
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.representations.rank_collapse import residual
 from analysis.statistics.normality import critical_value, lilliefors
-from analysis.surveys.layer_runs import LayerOnText, visit_layers
+from analysis.surveys.layer_runs import LayerOnText, ScoreBlock, visit_layers
 from analysis.transformer.attention import visible_keys
 
 PARTS = {"content": "content", "semi_bias": "key semi-bias", "query_side": "query side", "kernel": "kernel"}
 """The four parts of a score by their field of :class:`analysis.decomposition.terms.ScoreTerms`, in a reader's words."""
 OF_HEADS = ("entropy", "sink", "sink with values", "previous", "next", "itself")
-"""Numbers of a map, from 0 to 1: see `describe_map`."""
+"""Numbers of a map, from 0 to 1: see `HeadNumbers`."""
 OF_REPEATS = ("induction", "duplicate", "previous on random tokens")
 """Numbers of a map of random tokens that are read twice: see `read_repeats`."""
 OF_STATES = ("cosine", "not normal", "rank", "residual")
 """Numbers of the rows between layers: see `describe_rows`."""
+
+LINES = (-1, 1, 0)
+"""How far the last three of `OF_HEADS` look."""
+FAINT = -1000.0
+"""How far below the largest score of its row a score counts: its weight is 0 from -750 on, in float64 too."""
 
 REPEATS, PERIOD = 4, 50
 """How many sequences of random tokens are read twice, and how many tokens each has at most."""
@@ -54,6 +58,8 @@ class Choice:
     ----------
     gates
         Whether gates are read, which takes far longer than all else.
+    values
+        Whether values are computed, for what the sink carries.
     heads
         Which heads, as ``(layer, head)``; default: all.
     queries
@@ -61,6 +67,7 @@ class Choice:
     """
 
     gates: bool = True
+    values: bool = True
     heads: tuple[tuple[int, int], ...] | None = None
     queries: tuple[int, int | None] = (0, None)
 
@@ -132,33 +139,60 @@ class Observations:
             return sums / sums.sum(-1, keepdims=True)
 
 
-def describe_map(
-    maps: Maps, value_norms: Float[Tensor, "head key"], visible: Int[Tensor, " query"], first: int = 0
-) -> Float[Tensor, "head number"]:
-    """Return the numbers of :data:`OF_HEADS` for every map.
+class HeadNumbers:
+    """Adds up, from blocks of scores, the numbers of :data:`OF_HEADS` for every head.
 
     In this order: the mean entropy of a row as a share of the logarithm of the keys that it sees; the mean weight on
     the key that gets most; that key's share of the weights times the lengths of the values; the mean weights on the
-    position before, the position after, and the query's own. ``visible`` says how many keys each query
-    sees, and ``first`` which position the first query has.
+    position before, the position after, and the query's own.
 
     Examples
     --------
-    >>> describe_map(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 1.0]]),
-    ...              torch.tensor([2, 2])).tolist()
+    >>> numbers = HeadNumbers(1, range(2), torch.tensor([[0.0, 1.0]]))
+    >>> numbers.add(ScoreBlock(slice(1), 0, torch.tensor([2, 2]), torch.zeros(1, 2, 2)))
+    >>> numbers.means().tolist()
     [[1.0, 0.5, 0.0, 0.5, 0.5, 0.5]]
     """
-    several, sums = visible > 1, maps.sum(-1)  # beside a learned sink, rows sum to less than 1
-    if not all_finite(sums):
-        raise ValueError("attention holds nan: is what the layer reads finite?")
-    entropy = (sums.log() + torch.special.entr(maps).sum(-1) / sums)[:, several]  # of the shares of a sum
-    entropy = (entropy / visible[several].to(maps).log()).mean(-1)
-    sink = find_sink(maps)
-    carried = maps.mean(-2) * value_norms
-    total = carried.sum(-1)
-    moved = carried.gather(-1, sink.key[:, None])[:, 0] / torch.where(total > 0, total, 1)
-    lines = [maps.diagonal(first + offset, -2, -1).mean(-1) for offset in (-1, 1, 0)]
-    return torch.stack([entropy, sink.weight, moved, *lines], -1)
+
+    def __init__(self, heads: int, queries: range, value_norms: Float[Tensor, "#head key"]):
+        """Start with nothing added up."""
+        self.queries, self.value_norms = queries, value_norms
+        self.received = value_norms.new_zeros(heads, value_norms.shape[-1])
+        self.entropy, self.rows = value_norms.new_zeros(2, heads)
+        self.lines = value_norms.new_zeros(heads, len(LINES))
+
+    def add(self, block: ScoreBlock) -> None:
+        """Add some queries of some heads; each is to come once."""
+        few, keys, several = block.heads, block.scores.shape[-1], block.seen > 1
+        top = block.scores.amax(-1, keepdim=True)
+        below = (block.scores - top).clamp_(min=FAINT)  # not minus infinity, which times a weight of 0 is nan
+        exps = (below / math.log(2)).exp2_()  # three times as fast as exp
+        total = exps.sum(-1)
+        if not all_finite(total):
+            raise ValueError("attention holds nan: is what the layer reads finite?")
+        # the entropy of the shares among the keys, beside a learned sink too
+        entropy = (total.log() - below.mul_(exps).sum(-1) / total)[:, several]
+        self.entropy[few] += (entropy / block.seen[several].to(entropy).log()).sum(-1)
+        self.rows[few] += entropy.shape[-1]
+        if block.sinks is not None:
+            total += (block.sinks[:, None] - top[..., 0]).exp()
+        share = total.reciprocal()
+        self.received[few, :keys] += (share[:, None] @ exps)[:, 0]
+        for number, offset in enumerate(LINES):
+            start = block.first + offset
+            line = exps.diagonal(start, -2, -1)
+            self.lines[few, number] += (line * share[:, max(0, -start) :][:, : line.shape[-1]]).sum(-1)
+
+    def means(self) -> Float[Tensor, "head number"]:
+        """Return the means over the queries; nan where a line has no cell."""
+        first, last, n = self.queries.start, self.queries.stop, self.received.shape[-1]
+        weight, key = (self.received / len(self.queries)).max(-1)
+        carried = self.received * self.value_norms
+        total = carried.sum(-1)
+        moved = carried.gather(-1, key[:, None])[:, 0] / torch.where(total > 0, total, 1)
+        cells = [max(0, min(last, n - offset) - max(first, -offset)) for offset in LINES]
+        lines = self.lines / torch.tensor(cells).to(self.lines)
+        return torch.cat([torch.stack([self.entropy / self.rows, weight, moved], -1), lines], -1)
 
 
 def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " measure"]:
@@ -183,15 +217,19 @@ def describe_rows(rows: Float[Tensor, "position model"]) -> Float[Tensor, " meas
 def add_layer(sums: Observations, seen: LayerOnText, origins: Mapping[str, SplitBiases], choice: Choice = ALL) -> None:
     """Add up what one text's maps in one layer show."""
     heads, mask, n = choice.of_layer(seen.number), seen.layer.mask, len(seen.x)
-    first, last, _ = slice(*choice.queries).indices(n)
-    rows, visible = slice(first, last), visible_keys(mask, n, seen.x.device)
-    maps, lengths = seen.attention[heads, rows], seen.values.norm(dim=-1)[heads]
-    sums.heads[seen.number, heads] += describe_map(maps, lengths, visible[rows].sum(-1), first).cpu().numpy()
+    queries = range(n)[slice(*choice.queries)]
+    norms = seen.value_norms()[heads] if choice.values else seen.x.new_zeros(1, n)
+    numbers = HeadNumbers(len(range(seen.layer.heads)[heads] if isinstance(heads, slice) else heads), queries, norms)
+    for block in seen.blocks(heads, queries):
+        numbers.add(block)
+    sums.heads[seen.number, heads] += numbers.means().cpu().numpy()
     if choice.gates:
+        maps = seen.attention[heads]
         maps = maps if seen.layer.sinks is None else maps / maps.sum(-1, keepdim=True)  # among the keys of the text
         sums.gates[seen.number, heads] += gates.read_gates(maps, causal=mask.causal).scores.cpu().numpy()
     for name, split in origins.items():
         own = getattr(sums, name)
+        visible = visible_keys(mask, n, seen.x.device)
         own[seen.number] += _attribute(*seen.queries_and_keys(), split(seen.number, n), seen.layer.scale, visible)
 
 

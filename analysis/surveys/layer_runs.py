@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -23,10 +23,22 @@ from analysis.models.inputs import places, read_inputs, real_rows
 from analysis.models.memory import available_memory, check_memory
 from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
-from analysis.transformer.attention import arrange, compute_scores, project, weigh
+from analysis.transformer.attention import (
+    added_by_positions,
+    arrange,
+    cap,
+    compute_scores,
+    project,
+    queries_and_keys,
+    visible_keys,
+    weigh,
+)
 
 MAPS = 3
 """How many tensors as large as all maps of a layer live at once: scores, the same where keys are hidden, weights."""
+ROWS, CELLS = 256, 2**18
+"""How many queries of a map, and scores in all, are looked at together: on the CPU they stay in its cache."""
+CELLS_ON_GPU = 2**26
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -145,6 +157,21 @@ def watch(model: torch.nn.Module, seen: Seen, paths: Sequence[str]) -> Iterator[
 
 
 @dataclass(frozen=True)
+class ScoreBlock:
+    """Scores of some heads and neighbouring queries as the softmax reads them, up to the last key that one sees.
+
+    ``heads`` are places among those that were asked for, ``first`` is the position of the first query, ``seen`` says
+    how many keys each sees, and ``sinks`` are the scores that every query meets beside the keys, if the layer has any.
+    """
+
+    heads: slice
+    first: int
+    seen: Int[Tensor, " query"]
+    scores: Float[Tensor, "head query key"]
+    sinks: Float[Tensor, " head"] | None = None
+
+
+@dataclass(frozen=True)
 class LayerOnText:
     """One attention layer and what it reads of one text, padding left out: all that its heads do follows from it.
 
@@ -161,10 +188,29 @@ class LayerOnText:
         """The weights of every head."""
         return weigh(compute_scores(self.x, self.layer), self.layer)[1]
 
-    @functools.cached_property
-    def values(self) -> Float[Tensor, "head key value"]:
-        """The values, those of a group once for each head."""
-        return self.layer.per_head(project(self.x, self.layer.W_V, self.layer.b_V), -3)
+    def value_norms(self) -> Float[Tensor, "head key"]:
+        """Return the lengths of the values, those of a group once for each head."""
+        return self.layer.per_head(project(self.x, self.layer.W_V, self.layer.b_V).norm(dim=-1), -2)
+
+    def blocks(self, heads: list[int] | slice, queries: range) -> Iterator[ScoreBlock]:
+        """Yield the scores of these heads and queries block by block, so that no map is ever whole."""
+        layer, n, device = self.layer, len(self.x), self.x.device
+        q, k = queries_and_keys(self.x, layer)
+        added = added_by_positions(q, k, layer)
+        added = None if added is None else added[heads]
+        q, k = layer.scale * q[heads], layer.per_head(k, -3)[heads].mT
+        sinks = None if layer.sinks is None else layer.sinks[heads]
+        cells = CELLS if device.type == "cpu" else CELLS_ON_GPU
+        for start in range(queries.start, queries.stop, ROWS):
+            rows = slice(start, min(start + ROWS, queries.stop))
+            keys = slice(rows.stop if layer.mask.causal else n)
+            visible = visible_keys(layer.mask, keys.stop, device, rows)
+            seen, hide = visible.sum(-1), torch.zeros_like(visible, dtype=q.dtype).masked_fill_(~visible, -math.inf)
+            size = max(1, cells // visible.numel())
+            for few in (slice(head, head + size) for head in range(0, len(q), size)):
+                scores = q[few, rows] @ k[few, :, keys]
+                scores = cap(scores if added is None else scores + added[few, rows, keys], layer)
+                yield ScoreBlock(few, start, seen, scores.add_(hide), None if sinks is None else sinks[few])
 
     def queries_and_keys(self, *, turned: bool = True) -> tuple[Tensor, Tensor]:
         """Return queries and keys, ``(head, position, channel)``, as they meet, or before they are turned."""

@@ -170,8 +170,10 @@ def mask_future(scores: Float[Tensor, "*any query key"]) -> Float[Tensor, "*any 
     return scores.masked_fill(future, -math.inf)
 
 
-def visible_keys(mask: Mask, positions: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
-    """Return which keys each query sees.
+def visible_keys(
+    mask: Mask, positions: int, device: torch.device | str = "cpu", queries: slice = slice(None)
+) -> Bool[Tensor, "query key"]:
+    """Return which keys each query sees, or each of some.
 
     >>> visible_keys(Mask(causal=True, reach=1), 3).int()
     tensor([[1, 0, 0],
@@ -179,11 +181,11 @@ def visible_keys(mask: Mask, positions: int, device: torch.device | str = "cpu")
             [0, 1, 1]], dtype=torch.int32)
     """
     place = torch.arange(positions, device=device)
-    distance = place[:, None] - place
+    distance = place[queries, None] - place
     seen = distance >= 0 if mask.causal else torch.ones_like(distance, dtype=torch.bool)
     if mask.reach is not None:
         seen = seen & (distance.abs() <= mask.reach)
-    return seen if mask.chunk is None else seen & _same_chunk(place, mask.chunk)
+    return seen if mask.chunk is None else seen & _same_chunk(place, mask.chunk)[queries]
 
 
 def hide_keys(scores: Scores, mask: Mask, keep: Bool[Tensor, "*any position"] | None = None) -> Scores:
@@ -221,10 +223,13 @@ def weigh(
 
     Returns what the softmax reads and what it returns; ``keep`` as in `attend`.
     """
-    if layer.soft_cap is not None:
-        scores = layer.soft_cap * torch.tanh(scores / layer.soft_cap)
-    scores = hide_keys(scores, layer.mask, keep)
+    scores = hide_keys(cap(scores, layer), layer.mask, keep)
     return scores, scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
+
+
+def cap(scores: Float[Tensor, "*any"], layer: AttentionLayer) -> Float[Tensor, "*any"]:
+    """Keep scores within the soft cap of a layer, if it has one."""
+    return scores if layer.soft_cap is None else layer.soft_cap * torch.tanh(scores / layer.soft_cap)
 
 
 def _softmax_with_sinks(scores: Scores, sinks: Float[Tensor, " head"]) -> Attention:

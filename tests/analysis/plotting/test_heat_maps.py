@@ -41,7 +41,7 @@ def test_of_many_tokens_every_few_are_written():
         written = {
             place: label.get_text() for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
         }
-        assert 20 < len(written) <= 48
+        assert 16 < len(written) <= 48
         assert all(text == names[int(place)] for place, text in written.items())
 
 
@@ -52,7 +52,7 @@ def test_a_cell_of_a_long_map_shows_the_largest_of_its_weights():
     shown = panel.collections[0].get_array()
     assert shown.shape == (500, 500)
     assert (shown[499, 0], shown.count()) == (0.9, 1)
-    assert [int(label.get_text()) for label in panel.get_xticklabels()] == [44 * place for place in range(46)]
+    assert [label.get_text() for label in panel.get_xticklabels()] == [f"{250 * place:,}" for place in range(8)]
 
 
 def test_one_query_is_a_row():

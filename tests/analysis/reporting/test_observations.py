@@ -6,9 +6,9 @@ import torch
 
 from analysis.maps import gates
 from analysis.maps.attribution import attribute_divergence
-from analysis.reporting.observations import Observations, add_layer, describe_map, describe_rows, draw_repeats, tokenise
+from analysis.reporting.observations import HeadNumbers, Observations, add_layer, describe_rows, draw_repeats, tokenise
 from analysis.statistics.normality import critical_value, lilliefors
-from analysis.surveys.layer_runs import LayerOnText
+from analysis.surveys.layer_runs import LayerOnText, ScoreBlock
 from analysis.transformer.attention import project
 from tests.analysis.tiny import draw, random_layer
 
@@ -17,6 +17,18 @@ MAPS = torch.tensor(
     dtype=torch.float64,
 )
 LENGTHS = torch.tensor([[2.0, 1.0, 4.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
+
+
+def describe(maps, lengths, seen, *, rows=3):
+    """Return the numbers of maps, given so many of their rows at a time, of one head after the other."""
+    numbers = HeadNumbers(len(maps), range(3), lengths)
+    for head in range(len(maps)):
+        for first in range(0, 3, rows):
+            part = slice(first, first + rows)
+            numbers.add(
+                ScoreBlock(slice(head, head + 1), first, torch.tensor(seen)[part], maps[head : head + 1, part].log())
+            )
+    return numbers.means()
 
 
 def entropy(*weights):
@@ -36,14 +48,20 @@ def test_the_numbers_of_two_maps_by_hand(causal):
         [shares[0], 7 / 12, moved[0], (0.25 + 0.25) / 2, 0.0, (1 + 0.75 + 0.25) / 3],
         [shares[1], 16 / 30, moved[1], (0.5 + 0.8) / 2, 0.0, (1 + 0.5 + 0.1) / 3],
     ]
-    visible = torch.tensor([1, 2, 3] if causal else [3, 3, 3])
-    np.testing.assert_allclose(describe_map(MAPS, LENGTHS, visible), due, rtol=1e-12)
-    ahead = describe_map(MAPS.mT, LENGTHS, torch.tensor([3, 3, 3]))
-    assert ahead[:, 3:].tolist() == [pytest.approx([0.0, 0.25, 2 / 3]), pytest.approx([0.0, 0.65, 1.6 / 3])]
+    for rows in (1, 2, 3):
+        found = describe(MAPS, LENGTHS, [1, 2, 3] if causal else [3, 3, 3], rows=rows)
+        np.testing.assert_allclose(found, due, rtol=1e-12)
+    ahead = describe(MAPS.mT, LENGTHS, [3, 3, 3])  # of which the softmax makes rows that sum to 1
+    lines = (
+        [(0.25 / 1.75 + 0.25) / 2, (1 / 1.75 + 0.75 + 1) / 3],
+        [(0.5 / 1.6 + 0.8 / 1.3) / 2, (1 / 1.6 + 0.5 / 1.3 + 1) / 3],
+    )
+    np.testing.assert_allclose(ahead[:, 3], 0)
+    np.testing.assert_allclose(ahead[:, 4:], lines)
 
 
 def test_values_of_zero_move_nothing():
-    assert describe_map(MAPS, 0 * LENGTHS, torch.tensor([1, 2, 3]))[:, 2].tolist() == [0.0, 0.0]
+    assert describe(MAPS, 0 * LENGTHS, [1, 2, 3])[:, 2].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("shape", [(9, 20), (20, 9)])
@@ -90,7 +108,9 @@ def test_what_a_layer_shows_is_added_up_by_its_number(causal):
     bare_q, bare_k = q - b_Q, k - b_K
     split = [bare_q @ bare_k.mT, b_Q @ bare_k.mT, bare_q @ b_K.mT, b_Q @ b_K.mT]
     split = torch.stack([(layer.scale * part).expand(2, n, n) for part in split])
-    np.testing.assert_allclose(seen.heads[1], describe_map(maps, v.norm(dim=-1), visible.sum(-1)))
+    numbers = HeadNumbers(2, range(n), v.norm(dim=-1))
+    numbers.add(ScoreBlock(slice(2), 0, visible.sum(-1), maps.log()))
+    np.testing.assert_allclose(seen.heads[1], numbers.means())
     np.testing.assert_allclose(seen.gates[1], gates.read_gates(maps, causal=causal).scores)
     np.testing.assert_allclose(seen.parts[1], attribute_divergence(split, visible).parts.sum(-1).T)
     assert not seen.heads[0].any()
