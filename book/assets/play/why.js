@@ -29,7 +29,7 @@ Play.viewer("why", async root => {
     ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])/g, ""))));
   sentence.value = state.sentence;
   const head = Play.choice({ name: "Head", look: "play-buttons", value: String(state.head), change: value => { state.head = Number(value); restart(); show(); },
-    options: heads.map(([layer, number, name], k) => ({ value: String(k), label: `${name} (${layer}.${number})` })) });
+    options: heads.map(([, , name], k) => ({ value: String(k), label: name })) });
   const arcs = document.createElementNS(SVG, "svg"), line = element("div", { class: "play-arcs" }), about = element("p", { class: "play-legend" });
   const looked = element("div"), said = element("p", { class: "play-said", role: "status" }), body = element("tbody"), { link, set } = Play.permalink("why", root);
   arcs.setAttribute("aria-hidden", "true");
@@ -72,12 +72,12 @@ Play.viewer("why", async root => {
     const { word: i, to: j } = state, its = score(i, j), total = its.reduce((a, b) => a + b), [layer, at] = heads[state.head];
     const [before, first, same, then] = targets.subarray(4 * state.head), back = i - j, words = back === 1 ? "one word" : `${back} words`;
     const reasons = ["what the two words are", `that any word standing here would like ${name(j)}`,
-      `the distance, ${back ? `${words} back` : "none"}, whatever the two words are`, `how far back ${name(i)} likes to look, whatever stands there`];
+      `the distance, ${back ? `${words} back` : "none"}, for any two words`, `how far back ${name(i)} in particular likes to look`];
     // The last two know the place and not the word, so they count as one reason.
     const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
-    about.textContent = `Layer ${layer}, head ${at}. On ${values.passages} other pieces of prose it gives the token before ${percent(before)} of its attention, the first token ${percent(first)}, an earlier copy of the token that looks ${percent(same)}, and what followed this copy ${percent(then)}.`;
-    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. That score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average score that ${name(i)} gives. `
-      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "how far away it stands."][best]}`);
+    about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. Where the token that looks was there before, that copy gets ${percent(same)}, and what followed it ${percent(then)}.`;
+    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. The shares come from scores, and this score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average that ${name(i)} gives. `
+      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands (the two lines below that say how far, together)."][best]}`);
     const widest = Math.max(...its.map(Math.abs), 1);
     body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part },
       element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` }), ` ${number(part)}`))),

@@ -17,7 +17,7 @@ def choose(page, name, label):
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
     visit.get_by_label("Sentence", exact=True).select_option("1")
-    choose(visit, "Head", "13.8")
+    choose(visit, "Head", "who it is about")
     choose(visit, "Word that looks", "was, word 15")
     return visit
 
@@ -47,7 +47,7 @@ def test_a_click_on_a_word_draws_its_arcs_and_names_the_reason(fresh):
     assert max(wide) == float(fresh.locator(".play-arcs path.chosen").get_attribute("stroke-width"))
     choose(fresh, "Word that is looked at", "bear")
     assert "gives \u201cbear\u201d" in fresh.inner_text(".play-said")
-    choose(fresh, "Head", "18.8")
+    choose(fresh, "Head", "the first word")
     assert "\u201cThe\u201d" in fresh.inner_text(".play-said")
     choose(fresh, "Word that looks", "The, word 1")
     assert arcs.count() == 0
