@@ -95,6 +95,18 @@ def name_folds(app, pagename, templatename, context, doctree):
         context["generate_toctree_html"] = named
 
 
+def lead_along(app, pagename, templatename, context, doctree):
+    """Lead from a page to the next one that is not evidence, and back: whoever turns pages stays on the path."""
+    if "/evidence/" in pagename or pagename not in (around := app.env.collect_relations()):
+        return
+    for name, step in (("prev", 1), ("next", 2)):
+        page = around[pagename][step]
+        while page and "/evidence/" in page:
+            page = around[page][step]
+        title = page and app.builder.render_partial(app.env.titles[page])["title"]
+        context[name] = {"link": app.builder.get_relative_uri(pagename, page), "title": title} if page else None
+
+
 def leave_out_builtins(app):
     """Keep Python's own module, whose source cannot be shown, out of the index of sources."""
     getattr(app.env, "_viewcode_modules", {}).pop("builtins", None)
@@ -112,6 +124,7 @@ def setup(app):
     app.connect("env-get-outdated", outdated_pages)
     app.connect("html-page-context", mend, priority=900)
     app.connect("html-page-context", name_folds, priority=900)
+    app.connect("html-page-context", lead_along)
     app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", lead_on)

@@ -29,6 +29,14 @@ def test_a_story_leaves_the_argument_to_its_evidence_and_links_to_it(page):
     assert re.search(r"\{(?:ref|numref|doc|prf:ref)\}`|evidence/", text)
 
 
+def test_who_turns_pages_goes_from_story_to_story(html):
+    page = re.compile(r'class="right-next"\s+href="([^"]+)\.html"')
+    walked = [PAGES[0]]
+    while len(walked) < len(PAGES):
+        walked.append("book/" + page.search((html / f"{walked[-1]}.html").read_text(encoding="utf-8"))[1])
+    assert walked == list(PAGES)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_each_cell_of_a_story_runs_alone_after_the_first_without_the_book(html, page):
