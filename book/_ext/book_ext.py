@@ -96,7 +96,7 @@ def name_folds(app, pagename, templatename, context, doctree):
 
 
 def lead_along(app, pagename, templatename, context, doctree):
-    """Lead from a page to the next one that is not evidence, and back: whoever turns pages stays on the path."""
+    """Lead from a page to the next one that is not evidence, and back: a reader who turns pages stays on the path."""
     if "/evidence/" in pagename or pagename not in (around := app.env.collect_relations()):
         return
     for name, step in (("prev", 1), ("next", 2)):
