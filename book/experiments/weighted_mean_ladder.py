@@ -1,12 +1,23 @@
-"""How far from uniform attention three models are, and the ladder of their controls."""
+"""How far from uniform attention three models are, and the ladder of their controls.
+
+Random networks as large as the trained one come in four kinds: each matrix has the norm of the trained one, or each
+head's part of it has, and the LayerNorms are those of a fresh network or the trained ones.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from analysis.core.attention_layer import AttentionLayer, Norm
 from analysis.maps import entropy
 from analysis.models import checkpoints, pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.controls import make_controls, random_attention_layer
+from analysis.models.controls import SEEDS, make_controls, random_attention_layer, scale_matrices
 from analysis.models.reading import Model, load
 from analysis.transformer.attention import compute_scores, mask_future
 from analysis.transformer.layernorm import apply_norm
@@ -16,18 +27,33 @@ from book.publish.records import Experiment, Result
 
 POSITIONS, DRAWS = 128, 8
 MODELS, PASSAGES = ("gpt2-mini", "minilm"), 4
+SIZES = ("heads", "matrices, trained norms", "heads, trained norms")
+"""Further kinds of random networks as large; the ladder has the one with each matrix scaled and fresh LayerNorms."""
+# the axis of the heads in the matrices of attention of a BERT and of a GPT-2
+AXES = dict.fromkeys(("query.weight", "key.weight", "value.weight", "attn.c_proj.weight"), 0)
+AXES |= dict.fromkeys(("attention.output.dense.weight", "attn.c_attn.weight"), 1)
+
+
+@dataclass(frozen=True)
+class FirstLayer:
+    """A layer of attention with the LayerNorm that it reads through."""
+
+    norm: Norm
+    attention: AttentionLayer
 
 
 def compute(device: torch.device) -> Result:
-    """Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls."""
+    """Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls.
+
+    ``NAME-controls`` has the ladder's levels, ``NAME-sizes`` those of :data:`SIZES`.
+    """
     found = {name: of_model(checkpoints.find(name), device) for name in MODELS}
     found["gpt2"] = of_first_layer(load(checkpoints.find("gpt2"), dtype=torch.float64), device)
-    arrays = {name: trained for name, (trained, _) in found.items()}
-    arrays |= {f"{name}-controls": controls for name, (_, controls) in found.items()}
+    arrays = {name + kind: one for name, three in found.items() for kind, one in three.items()}
     return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
 
 
-def of_model(checkpoint: Checkpoint, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
+def of_model(checkpoint: Checkpoint, device: torch.device) -> dict[str, np.ndarray]:
     """Run a whole model and its controls on text."""
     trained = pretrained.load(checkpoint, dtype=torch.float64, device=device)
 
@@ -37,24 +63,67 @@ def of_model(checkpoint: Checkpoint, device: torch.device) -> tuple[np.ndarray, 
     def share(network):
         return entropy_shares(checkpoint, passages=PASSAGES, network=network, device=device)[0].cpu().numpy()
 
-    return share(trained), measure_controls(make_controls(trained, draw), share)
+    return _measure(trained, draw, share)
 
 
-def of_first_layer(model: Model, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
+def of_first_layer(model: Model, device: torch.device) -> dict[str, np.ndarray]:
     """Give a first layer, and its controls, positions alone (first row) and with stand-ins (second row)."""
-    positions = model.positions[:POSITIONS]
+    positions = model.positions[:POSITIONS].to(device)
     noise = torch.randn(DRAWS, *positions.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    norm = model.norm("attention")
-    inputs = [apply_norm(x, norm).to(device) for x in (positions[None], positions + positions.std() * noise)]
-    trained = model.layers[0].plain().to(device)
+    inputs = positions[None], positions + positions.std() * noise.to(device)
+    norm = model.norm("attention").to(device)
+    fresh = Norm(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
 
     def draw(seed):
-        return random_attention_layer(model, 0, seed, torch.float64).to(device)
+        return FirstLayer(fresh, random_attention_layer(model, 0, seed, torch.float64).to(device))
 
-    def share(layer):
-        return np.stack([_share_of_entropy(x, layer) for x in inputs])
+    def share(first):
+        return np.stack([_share_of_entropy(apply_norm(x, first.norm), first.attention) for x in inputs])
 
-    return share(trained), measure_controls(make_controls(trained, draw), share)
+    return _measure(FirstLayer(norm, model.layers[0].plain().to(device)), draw, share)
+
+
+def _measure(trained: Any, draw: Callable[[int], Any], share: Callable[[Any], np.ndarray]) -> dict[str, np.ndarray]:
+    sizes = [[share(network) for network in as_large(draw(seed), trained)] for seed in SEEDS]
+    return {
+        "": share(trained),
+        "-controls": measure_controls(make_controls(trained, draw), share),
+        "-sizes": np.stack(sizes, 1),
+    }
+
+
+@torch.no_grad()
+def as_large(random: Any, trained: Any) -> list[Any]:
+    """Return a random network as large as the trained one in each of the ways of :data:`SIZES`."""
+    matrices = scale_matrices(random, trained)
+    by_head = copy.deepcopy(matrices)
+    for mine, own in zip(_heads(by_head), _heads(trained), strict=True):
+        mine.mul_(own.norm(dim=(1, 2), keepdim=True) / mine.norm(dim=(1, 2), keepdim=True))
+    return [by_head, *(_with_norms(network, trained) for network in (matrices, by_head))]
+
+
+def _heads(network: Any) -> list[Tensor]:
+    """Return views of the four matrices of attention, of each layer, with the head in front."""
+    if isinstance(network, FirstLayer):
+        return [getattr(network.attention, f"W_{which}") for which in "QKVO"]
+    count = network.config.num_attention_heads
+    return [
+        weight.unflatten(axis, (3 * count if "c_attn" in ending else count, -1)).movedim(axis, 0)
+        for name, weight in network.named_parameters()
+        for ending, axis in AXES.items()
+        if name.endswith(ending)
+    ]
+
+
+def _with_norms(network: Any, trained: Any) -> Any:
+    """Return a copy with the trained LayerNorms."""
+    if isinstance(network, FirstLayer):
+        return FirstLayer(trained.norm, network.attention)
+    network = copy.deepcopy(network)
+    for (name, own), mine in zip(trained.named_parameters(), network.parameters(), strict=True):
+        if "LayerNorm" in name or "ln_" in name:
+            mine.copy_(own)
+    return network
 
 
 def _share_of_entropy(x, layer) -> np.ndarray:
@@ -67,6 +136,6 @@ EXPERIMENT = Experiment(
     "How far from uniform attention the controls of three models are",
     compute,
     models=("gpt2", *MODELS),
-    minutes=1.5,
+    minutes=2.5,
     seed=0,
 )

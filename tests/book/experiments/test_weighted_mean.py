@@ -71,10 +71,30 @@ def test_the_dial_starts_at_equal_weights_and_turns_them_sharper(tiny):
 
 
 def test_every_control_of_a_first_layer_reads_both_inputs(tiny):
-    trained, controls = weighted_mean_ladder.of_first_layer(load(tiny, dtype=torch.float64), CPU)
-    assert trained.shape == (2, GPT2["n_head"])
-    assert controls.shape == (3, 5, *trained.shape)
-    assert ((controls > 0) & (controls <= 1)).all()
+    found = weighted_mean_ladder.of_first_layer(load(tiny, dtype=torch.float64), CPU)
+    assert found[""].shape == (2, GPT2["n_head"])
+    for controls in (found["-controls"], found["-sizes"]):
+        assert controls.shape == (3, 5, *found[""].shape)
+        assert ((controls > 0) & (controls <= 1)).all()
+
+
+@pytest.mark.parametrize("name", ["gpt2-mini", "minilm"])
+def test_each_random_head_has_the_size_of_its_own_trained_one_and_the_norms_are_fresh_or_trained(name):
+    files = checkpoints.find(name)
+    trained, random = (pretrained.load(files, control_seed=seed, dtype=torch.float64) for seed in (None, 0))
+    by_head, with_norms, both = (load(net) for net in weighted_mean_ladder.as_large(random, trained))
+    own = load(trained)
+    for k, layer in enumerate(own.layers):
+        for which in ("W_Q", "W_K", "W_V", "W_O"):
+            sizes = getattr(layer, which).norm(dim=(1, 2))
+            for network in (by_head, both):
+                torch.testing.assert_close(getattr(network.layers[k], which).norm(dim=(1, 2)), sizes)
+            of_matrix = getattr(with_norms.layers[k], which)
+            torch.testing.assert_close(of_matrix.norm(), sizes.norm())
+            assert not torch.allclose(of_matrix.norm(dim=(1, 2)), sizes, rtol=1e-2)
+        fresh, *norms = (net.norm("attention", k) for net in (by_head, both, own))
+        assert set(fresh.gain.tolist()) == {1.0}
+        torch.testing.assert_close(norms[0].gain, norms[1].gain, rtol=0, atol=0)
 
 
 def test_a_seed_has_a_share_for_every_head():
