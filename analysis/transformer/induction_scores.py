@@ -111,7 +111,8 @@ def copying_score(
 
     ``logits`` are what each key's message adds to the output logits. They are centred over the vocabulary, the
     negative part is dropped, and the share on the key's own token is averaged with the attention as weight: 1 for pure
-    copying. Chance is ``1 / vocab``, the mean over all tokens that the keys could have been. After Olsson et al. 2022.
+    copying. Chance is ``1 / vocab``, the mean over all tokens that the keys could have been; a single untrained head
+    scatters around it. After Olsson et al. 2022.
     """
     if tokens.shape[:-1] not in ((), logits.shape[:-3]):
         raise ValueError(

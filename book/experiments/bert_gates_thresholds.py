@@ -1,4 +1,4 @@
-"""Two choices in reading MiniLM's maps: how much of the attention makes a gate, and if columns stand in bundles."""
+"""What reading MiniLM's maps hangs on: how much attention makes a gate; how strong columns are, and if in bundles."""
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ THRESHOLDS = (0.02, 0.05, 0.1)  # of a map's attention
 def compute(device: torch.device) -> Result:
     """Return shares of the maps by threshold, of MiniLM ``(document, ...)`` and of random W_Q and W_K as large.
 
-    These are ``(seed, ...)``. Then by document the shares of MiniLM's columns that stand in bundles: of what columns
-    carry, and of their number.
+    These are ``(seed, ...)``. Then of both the mean share of a map's attention on its strongest column; and by document
+    the shares of MiniLM's columns that stand in bundles: of what columns carry, and of their number.
     """
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
@@ -28,22 +28,30 @@ def compute(device: torch.device) -> Result:
     controls = make_controls(
         network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), levels=(SHARP,)
     )
-    random = [np.mean([read_maps(each.network, tokenizer, text)[0] for text in fewer], 0) for each in controls]
+    random = [[read_maps(each.network, tokenizer, text)[:2] for text in fewer] for each in controls]
+    holding, strongest, bundled = zip(*trained)
     arrays = {
-        "trained": np.array([holding for holding, _ in trained], np.float32),
-        "random": np.array(random, np.float32),
-        "in bundles": np.array([bundled for _, bundled in trained], np.float32),
+        "trained": np.array(holding),
+        "random": np.array([np.mean([holding for holding, _ in seed], 0) for seed in random]),
+        "strongest": np.array(strongest),
+        "strongest of random": np.array([np.mean([strongest for _, strongest in seed]) for seed in random]),
+        "in bundles": np.array(bundled),
     }
+    arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
     return Result({}, arrays, dict.fromkeys(arrays, 0.02))
 
 
-def read_maps(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], tuple[float, float]]:
-    """Return the share of a text's maps with a gate, by threshold, and the shares of its columns in bundles."""
+def read_maps(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], float, tuple[float, float]]:
+    """Return the share of a text's maps with a gate, by threshold, and the mean attention on a map's strongest column.
+
+    Then the shares of its columns in bundles.
+    """
     (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
     maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])
     reading = gates.read_gates(maps)
     largest = reading.scores[:, : len(gates.PATTERNS)].amax(1)
-    return [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS], in_bundles(reading.columns)
+    holding = [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS]
+    return holding, reading.columns.amax(1).mean().item(), in_bundles(reading.columns)
 
 
 def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
@@ -60,8 +68,8 @@ def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
 
 
 EXPERIMENT = Experiment(
-    "Maps of MiniLM and of large random weights with a gate, by the share of the attention that makes one; bundles of "
-    "columns",
+    "Maps of MiniLM and of large random weights with a gate, by the share of the attention that makes one; their "
+    "strongest columns, and columns in bundles",
     compute,
     models=("minilm",),
     minutes=2,

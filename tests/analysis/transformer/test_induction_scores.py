@@ -53,11 +53,11 @@ def test_copying_is_a_share_of_what_is_raised_above_the_mean():
     torch.testing.assert_close(copying_score(attention, logits, TOKENS[1])[1], found[1])
 
 
-def test_copying_by_chance_is_one_over_the_vocabulary():
-    """Of what a message raises, the shares of all 50 tokens sum to 1; so one drawn at random has 1 / 50 in the mean."""
+def test_copying_scores_of_all_tokens_sum_to_one():
+    """An identity, of any messages: the shares of all 50 tokens sum to 1, so a token drawn at random has 1 / 50."""
     attention, logits = draw(4, 5, 5).softmax(-1), draw(4, 5, 50, seed=2)
     found = torch.stack([copying_score(attention, logits, torch.full((5,), token)) for token in range(50)])
-    torch.testing.assert_close(found.mean(0), torch.full((4,), 1 / 50, dtype=found.dtype))
+    torch.testing.assert_close(found.sum(0), torch.ones(4, dtype=found.dtype))
 
 
 def test_successors_are_averaged_and_a_new_token_gets_the_mean_so_far():
