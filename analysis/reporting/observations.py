@@ -184,10 +184,10 @@ class HeadNumbers:
             self.lines[few, number] += (line * share[:, max(0, -start) :][:, : line.shape[-1]]).sum(-1)
 
     def means(self) -> Float[Tensor, "head number"]:
-        """Return the means over the queries; nan where a line has no cell."""
+        """Return the means over the queries; nan where there is none, or a line has no cell."""
         first, last, n = self.queries.start, self.queries.stop, self.received.shape[-1]
-        weight, key = (self.received / len(self.queries)).max(-1)
-        carried = self.received * self.value_norms
+        received = self.received / len(self.queries)
+        (weight, key), carried = received.max(-1), received * self.value_norms
         total = carried.sum(-1)
         moved = carried.gather(-1, key[:, None])[:, 0] / torch.where(total > 0, total, 1)
         cells = [max(0, min(last, n - offset) - max(first, -offset)) for offset in LINES]

@@ -193,7 +193,7 @@ class LayerOnText:
         return self.layer.per_head(project(self.x, self.layer.W_V, self.layer.b_V).norm(dim=-1), -2)
 
     def blocks(self, heads: list[int] | slice, queries: range) -> Iterator[ScoreBlock]:
-        """Yield the scores of these heads and queries block by block, so that no map is ever whole."""
+        """Yield the scores of these heads and queries block by block; only what positions add to them is whole."""
         layer, n, device = self.layer, len(self.x), self.x.device
         q, k = queries_and_keys(self.x, layer)
         added = added_by_positions(q, k, layer)

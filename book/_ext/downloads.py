@@ -75,13 +75,18 @@ def kept(folder: Path) -> dict[str, dict[str, bytes]]:
 
 
 def plain(notebook, outputs: bool):
-    """Return a copy for a reader: with or without outputs, and without what only the build wants."""
+    """Return a copy for a reader: with or without outputs, and without what only the build wants.
+
+    nbval is told to run a cell that draws and not to compare the picture, whose ids are drawn anew.
+    """
     plain = copy.deepcopy(notebook)
     for cell in plain.cells:
         if cell.cell_type == "code" and not outputs:
             cell.outputs, cell.execution_count = [], None
         for out in cell.get("outputs", []):
             out.get("data", {}).pop(MIME, None)
+            if any(kind.startswith("image/") for kind in out.get("data", {})):
+                cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "nbval-ignore-output"})
     plain.metadata.pop("widgets", None)
     return plain
 

@@ -64,6 +64,10 @@ def test_values_of_zero_move_nothing():
     assert describe(MAPS, 0 * LENGTHS, [1, 2, 3])[:, 2].tolist() == [0.0, 0.0]
 
 
+def test_without_a_query_there_is_no_number():
+    assert HeadNumbers(2, range(0), LENGTHS).means().isnan().all()
+
+
 @pytest.mark.parametrize("shape", [(9, 20), (20, 9)])
 def test_the_numbers_of_rows_by_their_definitions(shape):
     rows = draw(*shape)
