@@ -4,7 +4,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const notebook = document.querySelector('p.downloads a[href$=".ipynb"]');
   let loaded;
   for (const cell of document.querySelectorAll(":is(.cell, .check):not(:has(details .cell_input)):has(.cell_input)")) {
-    const needs = made("p", { className: "live-needs", textContent: "To change this one takes the package" });
+    const needs = made("p", { className: "live-needs", textContent: "You need the package to change this cell" });
     if (notebook) needs.append(": ", notebook.cloneNode(true));
     const textContent = cell.matches(".check") ? "Try it" : "Change it";
     const button = made("button", { type: "button", className: "live-change", textContent, onclick() {
