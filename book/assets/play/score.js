@@ -59,7 +59,7 @@ Play.viewer("score", async root => {
   const sign = text => element("span", { class: "play-sign", "aria-hidden": "true" }, text);
   const line = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("score", root);
   root.replaceChildren(
-    element("p", { class: "play-prompt" }, "Guess: which attention weights change when you drag the key bias to 0? Then drag it."),
+    element("p", { class: "play-prompt" }, "Guess: where will A look when you drag the query bias to 0? Then drag it, and the key bias too."),
     element("div", { class: "play-two" }, element("div", {}, sliders.wq.whole, sliders.bq.whole), element("div", {}, sliders.wk.whole, sliders.bk.whole)), line,
     element("div", { class: "play-equation" }, sum.table, ...Object.values(each).flatMap((part, k) => [sign(k ? "+" : "="), part.table])),
     element("div", { class: "play-equation" }, element("p", {}, "A softmax makes weights of each row of scores:"), after.table),
