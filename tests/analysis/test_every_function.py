@@ -52,7 +52,7 @@ INTERNAL = {
     **dict.fromkeys(
         (
             f"transformer.attention.{name}"
-            for name in ("added_by_positions", "arrange", "hide_keys", "meet", "queries_and_keys", "weigh")
+            for name in ("added_by_positions", "arrange", "cap", "hide_keys", "meet", "queries_and_keys", "weigh")
         ),
         "called by compute_scores, attend and score_terms, which check the rows",
     ),
