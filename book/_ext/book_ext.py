@@ -97,7 +97,8 @@ def name_folds(app, pagename, templatename, context, doctree):
 
 def lead_along(app, pagename, templatename, context, doctree):
     """Lead from a page to the next one that is not evidence, and back: a reader who turns pages stays on the path."""
-    if "/evidence/" in pagename or pagename not in (around := app.env.collect_relations()):
+    around = app.builder.relations
+    if "/evidence/" in pagename or pagename not in around:
         return
     for name, step in (("prev", 1), ("next", 2)):
         page = around[pagename][step]

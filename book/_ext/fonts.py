@@ -62,9 +62,9 @@ def sheet() -> str:
 
 
 def write_sheet(app):
-    """Write it once, before pages refer to it by its hash."""
+    """Write it before pages refer to it by its hash, anew in each build: icons may have been added here."""
     target = Path(app.outdir) / "_static/fonts.css"
-    if app.builder.format == "html" and not target.exists():
+    if app.builder.format == "html":
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, sheet())
 
