@@ -258,6 +258,7 @@ def read_model(
     placed
         Where its parts go, as the library takes it; default: memory.
     """
+    # From the files, or handed over where this package has read them.
     files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
     dtype = dtype or _stored_dtype(checkpoint)
     folder = checkpoint.folder
@@ -276,6 +277,7 @@ def read_model(
         ignore_mismatched_sizes=True,
         **placed,
     )
+    # What the files lack, or have in another shape, or that isn't finite, is an error.
     for name, own, implied in sorted(report["mismatched_keys"]):
         raise ValueError(
             f"tensor {name!r} of {checkpoint.name} ({checkpoint.folder}) must be {tuple(implied)} as its configuration "
@@ -443,6 +445,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
                 "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
             )
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
+    # Read what is there before the library does: it must be JSON, without code, and not blow up.
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
     _refuse_own_tokenizer(folder)
@@ -456,6 +459,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
             trust_remote_code=False,
             **({"gguf_file": gguf.name} if gguf else {}),
         )
+        # Try it once: some fail only when they meet a character that they don't have.
         largest = max(words.get_vocab().values(), default=-1)
         words(_UNKNOWN, truncation=True)
         words(_UNKNOWN)  # which leaves it without truncation, as it was

@@ -215,6 +215,7 @@ def observe(
     Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those that the controls read as well. Random
     text has at most ``longest`` tokens and begins with ``first``, if there is such a token.
     """
+    # What is measured on these texts: the parts of scores, where they can be split, and random repeats.
     read = load(model)
     measured.not_split = reasons_not_to_split(read)
     splits = [] if measured.not_split else make_splits(measured, read, texts[:FEW])
@@ -232,6 +233,7 @@ def observe(
             bar.update()
         return observed
 
+    # The trained model, text by text, each kept in case of an interruption; then three controls for each seed.
     measured.beside = read_on("beside", see.start(read), len(see.texts))
     measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()

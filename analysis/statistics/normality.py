@@ -102,6 +102,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     result is that of float64 throughout, at the price of one float64 normal cdf per row instead of n.
     """
     n = rows.shape[-1]
+    # Standardise the sorted rows.
     z = np.sort(rows, axis=-1).astype(np.float64, copy=False)
     if (z[:, 0] == z[:, -1]).any():
         raise ValueError("rows holds a row without spread: all its coordinates are equal")
@@ -110,6 +111,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
         z /= largest[:, None]
     z -= z.mean(-1, keepdims=True)
     z /= np.sqrt(np.einsum("rc,rc->r", z, z) / (n - 1))[:, None]
+    # Differences from the normal curve, in float32; the candidates again, exactly.
     middle = (np.arange(n) + 0.5) / n
     rough = (z / math.sqrt(2)).astype(np.float32)
     torch.from_numpy(rough).erf_()  # in place, on the same memory: erf(z / sqrt 2) = 2 Phi(z) - 1

@@ -202,10 +202,12 @@ def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
     A score could be as large as its query and key are long, or as its largest part. Where the library leaves out of the
     scores what is constant along a row (sinks, ALiBi), it is left out here.
     """
+    # How large a score could be: its query times its key, or the largest of its parts.
     x, n = passed.read, passed.read.shape[-2]
     terms = score_terms(x, layer)
     queries, keys = (each.norm(dim=-1).amax(-1) for each in queries_and_keys(x, layer))
     reach = (abs(layer.scale) * queries * layer.per_head(keys, -1)).maximum(_largest(terms.stack().movedim(0, -1)))
+    # The parts' sum beside the module's scores, where a query sees a key.
     total = terms.total().expand(*x.shape[:-2], layer.heads, n, n)
     if layer.soft_cap is not None:
         total = layer.soft_cap * torch.tanh(total / layer.soft_cap)
@@ -213,6 +215,7 @@ def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
     gap = torch.where(seen, total - passed.scores[..., :n], 0)
     if layer.sinks is not None or isinstance(layer.positions, Alibi):
         gap = gap - torch.where(seen, gap, math.nan).nanmedian(-1, keepdim=True).values
+    # The same for the output: messages weighted by the module's attention, summed over heads.
     theirs = passed.attention[..., :n]
     values = layer.per_head(project(x, layer.W_V, layer.b_V), -3)
     mixed = theirs @ values
