@@ -30,7 +30,7 @@ SENTENCES = (
     "The doctor asked the nurse whether she had seen his glasses, which were on his nose.",
     "Why did the chicken cross the road? Because the road did not cross the chicken.",
     "Time flies like an arrow, but fruit flies like a banana.",
-    "The keys to the old wooden cabinet are on the table.",
+    "The keys to the cabinet are in the cabinet, and the cabinet is locked.",
     "Anna gave Bert a book, and Bert gave Anna a look.",
     "The bank by the river lent the fisherman a boat but no money.",
     "Professor Plumworthy lost his umbrella on Monday. On Tuesday Professor Plumworthy lost his temper.",

@@ -1,4 +1,4 @@
-// One score in its parts, and two switches. Behind "more": another sentence, every head, further switches, predictions.
+// A sentence, one head's scores in their parts, and two switches. Behind "more": every head, further switches, predictions.
 Play.viewer("sentence", async root => {
   "use strict";
   const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5, LONG = "long_b_K";
@@ -61,20 +61,21 @@ Play.viewer("sentence", async root => {
   const legend = element("p", { class: "play-legend" }), line = element("div", { class: "play-words" });
   const said = element("p", { class: "play-said", role: "status" }), effect = element("p", { class: "play-effect", role: "status" });
   const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
-  const more = element("details", { class: "play-more" }, element("summary", {}, "More: your own sentence, every head, what the model predicts"),
-    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note, modelChoice.whole),
+  const more = element("details", { class: "play-more" }, element("summary", {}, "More: every head, another model, what it predicts"),
+    modelChoice.whole,
     element("div", { class: "play-two play-three" },
       element("div", {}, map.whole, legend, said),
       element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
         element("p", { class: "play-head" }, "One score, its parts"), partChoice.whole,
         element("fieldset", { class: "play-switches" }, element("legend", {}, "Also in the model"), ...toggles.slice(1).map(t => t.whole))),
-      element("div", { class: "play-third" }, line, element("div", {}, table))),
+      element("div", { class: "play-third" }, table)),
     link);
-  more.open = ["text", "model", "layer", "head", "query", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
+  more.open = ["model", "layer", "head", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
   root.replaceChildren(
-    element("p", { class: "play-prompt" }, "Will the attention change if every key gets the same long bias? Guess, then try both switches."),
+    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note),
+    line, equation, element("p", { class: "play-prompt" }, "Will the attention change if every key gets the same long bias? Guess, then try both switches."),
     element("div", { class: "play-pair", role: "group", "aria-label": "Biases" }, long.whole, toggles[0].whole),
-    equation, effect, more);
+    effect, more);
 
   // ---- computing ----
   function compute() {
@@ -98,7 +99,7 @@ Play.viewer("sentence", async root => {
     const pick = Play.choice({ name: "Query", look: "play-line", value: String(state.query),
       options: tokens.map((token, i) => ({ value: String(i), label: `${bare(token.text)}, position ${i}`, shown: [words[i]] })),
       change: value => { state.query = Number(value); show(); } });
-    line.replaceChildren(element("p", { class: "play-head" }, "The query (outlined), and what it attends to"), pick.whole);
+    line.replaceChildren(element("p", { class: "play-head" }, "Click a word, and colour shows where it looks"), pick.whole);
     line.pick = pick;
   }
 

@@ -8,13 +8,13 @@ import pytest
 from book.experiments import bert_rank_switches as switches
 
 pytestmark = pytest.mark.browser
-BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained gains"}
+BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its learned factors"}
 
 
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    visit.get_by_label("MiniLM and its controls", exact=True).check(force=True)
+    visit.get_by_label("MiniLM and random weights", exact=True).check(force=True)
     for label in BOXES.values():
         visit.get_by_label(label, exact=True).check()
     visit.get_by_label("MLP: GELU").check(force=True)
@@ -51,7 +51,7 @@ def test_a_switch_moves_the_numbers(fresh, record):
     fresh.get_by_label("skip connections", exact=True).uncheck()
     means = record.array("controls")[:, :, 0, 1, 1, 1, -1].astype(float).mean(1)
     np.testing.assert_allclose(shown(fresh), [record.array("trained")[0, 1, 1, 1, -1], *means], rtol=1e-6)
-    fresh.get_by_label("random stacks", exact=True).check(force=True)
+    fresh.get_by_label("deeper random networks", exact=True).check(force=True)
     np.testing.assert_allclose(shown(fresh), record.array("stacks")[:, :, 0, 1, 1, -1].astype(float).mean(1), rtol=1e-6)
     assert fresh.get_by_label(BOXES["gain"]).is_disabled()
 
