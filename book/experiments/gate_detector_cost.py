@@ -1,7 +1,6 @@
 """What reading one map costs: CPU time and memory of the gate reader, by size of the map.
 
-Times and memory differ from machine to machine, so their tolerance holds anything; that both grow as the number of
-cells does is what ``tests/benchmarks/bench_gates.py`` asserts.
+Times and memory differ from machine to machine, so their tolerance holds anything.
 """
 
 import subprocess

@@ -1,8 +1,6 @@
 """This package beside its peers: prints the table that the page shows, and holds the ways to each other's numbers.
 
-``make bench`` runs it in the environment that ``make peers`` makes, and leaves it out where there is none. What is
-compared with a loop of statsmodels or with all keys first is promised where it needs no peers (``bench_normality``,
-``bench_score_terms``).
+``make bench`` runs it in the environment that ``make peers`` makes, and leaves it out where there is none.
 """
 
 import re
@@ -29,18 +27,22 @@ def test_peers_agree_and_what_each_costs(capsys):
         measured, versions = packages.measure(print)
         print(", ".join(f"{name} {version}" for name, version in versions.items()))
     assert set(measured) == {(task, way) for task, ways in packages.TASKS.items() for way in ways}
+    for task in ("spectra", "semi_bias", "lilliefors"):
+        seconds = {way: measured[task, way]["seconds"] for way in packages.TASKS[task]}
+        assert min(seconds, key=seconds.get) == OURS, seconds
     assert measured["maps", OURS]["megabytes"] < measured["maps", "transformers"]["megabytes"]
     assert measured["viewer", OURS]["hosts"] == 0
     assert measured["viewer", OURS]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
 
 
-def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, say):
+def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, capsys):
     numbers, megabytes = {}, {}
     for way in (OURS, LENS):
         packages.measure_way("families", way, "time", tmp_path / "out.npy")
         numbers[way] = np.load(tmp_path / "out.npy", allow_pickle=False)
         megabytes[way] = packages.measure_way("families", way, "memory", tmp_path / "out.npy")["megabytes"]
-    say(f"heads of five models: {megabytes[OURS]:.0f} MB, {LENS} {megabytes[LENS]:.0f} MB")
+    with capsys.disabled():
+        print(f"heads of five models: {megabytes[OURS]:.0f} MB, {LENS} {megabytes[LENS]:.0f} MB")
     assert np.array_equal(numbers[OURS], numbers[LENS])
     assert np.abs(numbers[OURS]).max() > 0
     assert megabytes[OURS] < 2 * megabytes[LENS] + 50

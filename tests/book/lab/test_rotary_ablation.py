@@ -1,7 +1,5 @@
 """Attention that lacks parts of its scores: parts left out are biases set to 0; and what the parts explain."""
 
-from copy import deepcopy
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ from book.lab.rotary_kernels import spread_kernel
 from book.lab.rotary_probe import without_bias
 from book.lab.rotary_shares import split_attention
 from book.lab.training import neox_mini
-from tests.analysis.fake_device import GPU, pretended
 
 
 def make_model(name, seed):
@@ -111,21 +108,6 @@ def test_what_nothing_turns_has_no_share_and_what_is_turned_has(partial, windows
     assert np.abs(shares[..., 4]).max() < 1e-9
     assert np.abs(shares[..., 1:4]).min() > 1e-6
     assert biases[0][1][:, 4:].abs().min() > 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("unchecked")
-def test_shares_are_split_where_the_model_is(partial, windows):
-    layers = load(partial).layers
-    biases = {"bias": [(layer.b_Q, layer.b_K) for layer in layers]}
-    due = split_attention(partial, windows, biases, layers[0].positions).means()
-    with pretended():
-        there = deepcopy(partial).to(GPU)
-        rotary = load(there).layers[0].positions
-        found = split_attention(there, windows, biases, rotary).means()
-        lost = lose_pieces(there, windows, biases["bias"], rotary)
-    assert lost == pytest.approx(lose_pieces(partial, windows, biases["bias"], layers[0].positions), abs=1e-9)
-    np.testing.assert_allclose(found, due, atol=1e-9)
 
 
 def test_of_the_key_bias_only_the_turned_piece_counts(partial, windows):
