@@ -9,10 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from analysis.models import checkpoints, pretrained
-from book.experiments import patterns_and_messages_costs as costs
-from book.experiments import patterns_and_messages_equality_gpt2 as equality_gpt2
-from book.experiments import patterns_and_messages_spectra_gpt2 as spectra_gpt2
-from book.experiments import semi_bias_gpt2, weighted_mean_gpt2
+from book.experiments import patterns_and_messages, semi_bias_gpt2, weighted_mean
 from book.lab import equality, first_layer, induction_probe, semi_bias_probe
 from book.lab.training import attention_only
 from tests.analysis.fake_device import GPU, OnGPU, pretended
@@ -61,10 +58,15 @@ def compare(found, due):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-COMPUTE = [weighted_mean_gpt2.compute, equality_gpt2.compute, semi_bias_gpt2.compute, spectra_gpt2.compute]
+COMPUTE = [
+    weighted_mean.turn_dials,
+    patterns_and_messages.compare_gpt2,
+    patterns_and_messages.survey_spectra,
+    semi_bias_gpt2.compute,
+]
 
 
-@pytest.mark.parametrize("compute", COMPUTE, ids=lambda compute: compute.__module__)
+@pytest.mark.parametrize("compute", COMPUTE, ids=lambda compute: compute.__qualname__)
 def test_an_experiment_computes_where_it_is_told_to(tiny, monkeypatch, compute):
     monkeypatch.setattr(checkpoints, "find", lambda name: tiny)
     due = compute(torch.device("cpu"))
@@ -116,4 +118,4 @@ def test_probes_look_where_the_model_is():
 
 def test_costs_are_timed_where_they_are_told_to():
     with only_there():
-        assert (costs.time_forms(GPU, (4, 8), model=12, head=3, channel=4)[0] > 0).all()
+        assert (patterns_and_messages.time_forms(GPU, (4, 8), model=12, head=3, channel=4)[0] > 0).all()
