@@ -15,12 +15,10 @@ from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
 from analysis.transformer.attention import attend
 from analysis.transformer.layernorm import sigma
-from book.lab.constructed_maps import FAMILIES, distances
 from book.lab.gpt2_mini_runs import SEEDS, find_run
 from book.lab.head_changes import change_heads
 from book.lab.ladder import measure_controls
-from book.lab.score_shares import PARTS, split_layer
-from book.lab.score_survey import PASSAGES, TOKENS, read_texts, survey
+from book.lab.score_survey import FAMILIES, PARTS, PASSAGES, TOKENS, distances, read_texts, split_layer, survey
 from book.publish.records import Experiment, Result, Value
 
 MODELS = ("minilm", "gpt2-mini")

@@ -1,10 +1,10 @@
 """What streaming statistics promise, against a plain forward pass and two ways over stored maps.
 
-The measuring itself is ``book.experiments.streaming_capture_cost``, whose record the page on streaming capture shows of
+The measuring itself is ``book.experiments.streaming_capture``, whose record the page on streaming capture shows of
 12 layers; here one is timed.
 """
 
-from book.experiments import streaming_capture_cost as cost
+from book.experiments import streaming_capture as cost
 from tests.benchmarks.machine import Race
 
 LAYERS = 2

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from analysis.models import checkpoints, pretrained
 from book.experiments import patterns_and_messages, semi_bias_gpt2, weighted_mean
-from book.lab import equality, first_layer, induction_probe, semi_bias_probe
+from book.lab import equality, first_layer, gpt2_mini_runs, induction_probe
 from book.lab.training import attention_only
 from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.tiny import GPT2, write_model
@@ -107,7 +107,7 @@ def test_probes_look_where_the_model_is():
     config = attention_only.Config(model=24, length=40, longest=16)
     watched = [
         (induction_probe.make_probe(config), lambda: attention_only.Transformer(config)),
-        (semi_bias_probe.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm")),
+        (gpt2_mini_runs.semi_bias_probe, lambda: pretrained.load(checkpoints.find("gpt2-mini"), task="lm")),
     ]
     for probe, model in watched:
         due, network = probe(0, model()), model()

@@ -6,7 +6,7 @@ import torch
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
 from book.experiments import one_score_four_parts
-from book.lab.score_shares import split_layer
+from book.lab.score_survey import split_layer
 from tests.analysis import tiny
 
 
