@@ -3,8 +3,11 @@
 All learn from the same training part and are scored on the same test part, once, beside simple classifiers. Around real
 lineages the sequences are simulated, too; ``real`` also asks the classifier about 89 real, openly deposited sequences.
 What is real needs the folder ``sars-cov-2``; none of its sequences enters the project, only what is counted here.
+
+How large the units are that are kept apart needs nothing of a classifier: an interval counts units as independent.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from book.lab.dna.baselines import fitted, hits
 from book.lab.dna.fasta import read_fasta
 from book.lab.dna.kmers import unknown_share
 from book.lab.dna.simulate import Backbone, invent_backbones, read_backbones
-from book.lab.dna.splits import unit_names
+from book.lab.dna.splits import split, unit_names
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value, data_folder
 
@@ -120,26 +123,59 @@ def compute_real(device: torch.device) -> Result:
     return Result(values | found, arrays, tolerances | {"confusion": 2, "open_confusion": 1})
 
 
+def sizes(units: Sequence[str]) -> np.ndarray:
+    """Return how often each unit occurs, the largest first.
+
+    >>> sizes(["a", "b", "b"])
+    array([2, 1], dtype=int32)
+    """
+    return np.array([count for _, count in Counter(units).most_common()], np.int32)
+
+
+def sizes_of_test(data: dna_classifier.Data, by: str) -> np.ndarray:
+    """Part the sequences in another way, and return the sizes of the test part's units."""
+    test = [data.genes[i] for i in split(data.genes, by, 0).test]
+    return sizes(unit_names(test, by))
+
+
+def count_units(device: torch.device) -> Result:
+    """Part the sequences of the invented gene and those around real lineages; count the deposited ones by lineage."""
+    folder = data_folder(DATA)
+    invented = dna_classifier.make_data(dna_classifier.MINI, 0)
+    real = dna_classifier.make_data(replace(REAL_RECIPE, by="lineage"), 0, folder)
+    deposited = read_fasta(folder / "open_sequences_S.fasta.gz", folder / "open_sequences.tsv")
+    arrays = {f"invented/{by}": sizes_of_test(invented, by) for by in ("clade", "lineage")}
+    arrays |= {"real/lineage": sizes_of_test(real, "lineage"), "open": sizes([gene.lineage for gene in deposited])}
+    return Result({}, arrays)
+
+
 EXPERIMENTS = {
-    "splits": Experiment(
+    "variant-data-splits": Experiment(
         models=("variant-bert-mini",),
         compute=compute_splits,
         minutes=16,
         seed=0,
         summary="The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts",
     ),
-    "real-splits": Experiment(
+    "variant-data-real-splits": Experiment(
         data=(DATA,),
         compute=compute_real_splits,
         minutes=25,
         seed=0,
         summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts",
     ),
-    "real": Experiment(
+    "variant-data-real": Experiment(
         data=(DATA,),
         compute=compute_real,
         minutes=15,
         seed=0,
         summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures",
+    ),
+    "variant-data-units": Experiment(
+        compute=count_units,
+        data=(DATA,),
+        minutes=0.5,
+        seed=0,
+        summary="Sequences of each sub-clade or lineage in the test parts, around the invented gene and real lineages",
     ),
 }

@@ -8,9 +8,7 @@ from analysis.matrices.rank import effective_rank
 from analysis.models import checkpoints
 from analysis.models.controls import LEVELS
 from analysis.models.reading import load
-from book.experiments import patterns_and_messages_costs as costs
-from book.experiments import patterns_and_messages_equality_gpt2 as equality
-from book.experiments import patterns_and_messages_spectra_gpt2 as spectra
+from book.experiments import patterns_and_messages
 from book.lab.mathematics import operation_counts
 from book.publish import experiments
 from tests.analysis.tiny import GPT2, write_model
@@ -27,7 +25,7 @@ def model(tmp_path_factory):
 
 
 def test_spectra_are_those_of_the_merged_matrices_with_a_control_beside_each(model):
-    found = spectra.measure_model(model, CPU)
+    found = patterns_and_messages.measure_model(model, CPU)
     assert found.keys() == experiments.load("patterns-and-messages-spectra-gpt2").arrays.keys()
     for i, layer in enumerate(model.plain_layers()):
         pattern = torch.linalg.svdvals(layer.W_Q @ layer.W_K.mT)[:, : layer.channel]
@@ -47,7 +45,7 @@ def test_spectra_are_those_of_the_merged_matrices_with_a_control_beside_each(mod
 
 
 def test_exact_forms_are_told_from_what_leaves_something_out_in_every_layer(model):
-    found = equality.compare_layers(model, CPU, positions=10)
+    found = patterns_and_messages.compare_layers(model, CPU, positions=10)
     assert found.keys() == experiments.load("patterns-and-messages-equality-gpt2").arrays.keys()
     assert {errors.shape for errors in found.values()} == {(2,)}
     for form in ("sum over heads", "patterns and messages", "module without b_K"):
@@ -57,7 +55,7 @@ def test_exact_forms_are_told_from_what_leaves_something_out_in_every_layer(mode
 
 
 def test_every_form_is_timed_and_counted_at_every_length():
-    seconds, counts = costs.time_forms(CPU, (2, 5), model=12, head=3, channel=4)
+    seconds, counts = patterns_and_messages.time_forms(CPU, (2, 5), model=12, head=3, channel=4)
     assert (seconds > 0).all()
     due = [[operation_counts.cost(form, n, 12, 3, 4).sequence for n in (2, 5)] for form in operation_counts.FORMS]
     assert counts.tolist() == due

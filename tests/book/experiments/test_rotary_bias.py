@@ -6,7 +6,7 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.experiments import rotary_bias_arrows, rotary_bias_ladder
+from book.experiments import rotary_bias, rotary_bias_ladder
 from book.publish import experiments
 from book.viewers import arrows
 from tests.book.lab.test_rotary_ablation import make_model
@@ -41,7 +41,7 @@ def test_a_network_is_measured_with_all_that_the_record_holds():
 
 
 def test_the_record_of_the_arrows_is_the_bundled_models():
-    written, found = experiments.load("rotary-bias-arrows"), rotary_bias_arrows.compute(CPU)
+    written, found = experiments.load("rotary-bias-arrows"), rotary_bias.read_arrows(CPU)
     for name in ("length", "angle", "turn"):
         np.testing.assert_allclose(found.array(name), written.array(name), atol=1e-5)
     layer = load("neox-mini").layers[1]

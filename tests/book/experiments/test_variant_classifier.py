@@ -15,10 +15,9 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
 from book.experiments import (
     variant_baselines,
-    variant_classifier_base_training,
-    variant_classifier_careful_training,
     variant_classifier_controls,
     variant_classifier_fine_tuned_sequence,
+    variant_classifier_training,
     variant_fine_tuned,
     variant_measures,
     variant_seeds,
@@ -163,7 +162,7 @@ def test_one_sequence_is_measured_in_all_networks(variant_data):
 
 def test_the_course_of_a_training_is_read_off_its_losses():
     learned, lost = np.full(100, 2.0), np.full(300, 1e-4)
-    course = variant_classifier_base_training.course
+    course = variant_classifier_training.course
     assert course(np.concatenate([learned, lost])) == (100, 400)
     assert course(learned) == (100, 100)
     assert course(np.concatenate([learned, lost, learned])) == (100, 412)
@@ -175,7 +174,7 @@ def test_the_record_of_a_training_is_made_of_its_folder(variant_folder, tmp_path
         np.savez(tmp_path / "trace.npz", loss=losses, step=trace["step"], validation=trace["validation"], resultant=[0])
     card = json.loads((variant_folder / "report.json").read_text())
     (tmp_path / "report.json").write_text(json.dumps(card | {"ms_per_step": 1.0}))
-    result = variant_classifier_base_training.measure_folder(tmp_path, pieces=4)
+    result = variant_classifier_training.measure_folder(tmp_path, pieces=4)
     assert result.array("losses").shape == (2, 4)
     assert result.array("losses")[1].max() == losses.max()
     assert result["test"] == card["test"]
@@ -200,10 +199,10 @@ def test_a_careful_training_looks_and_keeps_the_best_weights(variant_data, tmp_p
         dna_classifier.TINY, name="tiny-careful", sequences=160, steps=12, batch=8, warmup=2, look_every=5, guard=5.0
     )
     monkeypatch.chdir(tmp_path)
-    run, trace = variant_classifier_careful_training.train(recipe, torch.device("cpu"), variant_data)
+    run, trace = variant_classifier_training.train(recipe, torch.device("cpu"), variant_data)
     assert trace["step"].tolist() == [0, 5, 10, 12]
     assert run.card["kept"] == trace["step"][trace["validation_loss"].argmin()]
-    result = variant_classifier_careful_training.measure(run, trace)
+    result = variant_classifier_training.measure(run, trace)
     assert result["steps"] == 12
     assert result.array("gates").shape[1:3] == (2, 2)
     assert result.array("control_gates").shape == result.array("gates").shape
