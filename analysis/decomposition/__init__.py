@@ -11,7 +11,10 @@ from analysis.decomposition.qk_ov import (
     patterns as patterns,
     qk_matrix as qk_matrix,
 )
-from analysis.decomposition.rotary_channels import split_channels as split_channels
+from analysis.decomposition.rotary_channels import (
+    drop_cancelling_bias as drop_cancelling_bias,
+    split_channels as split_channels,
+)
 from analysis.decomposition.rotary_kernel import distance_kernel as distance_kernel
 from analysis.decomposition.terms import (
     ScoreTerms as ScoreTerms,

@@ -5,6 +5,8 @@ the part that can be read off the weights (:mod:`analysis.decomposition.rotary_k
 inputs, the rotation itself (:mod:`analysis.transformer.rotary`).
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -26,6 +28,29 @@ def split_channels(
     check_rotary(rotary, vectors.shape[-1])
     turned = (torch.arange(vectors.shape[-1], device=vectors.device) < rotary.coordinates).to(vectors)
     return vectors * turned, vectors * (1 - turned)
+
+
+@checked(mixed=True)
+def drop_cancelling_bias(layer: AttentionLayer) -> AttentionLayer:
+    r"""Return the layer without the coordinates of ``b_K`` that its rotation does not turn: its attention is the same.
+
+    They add :math:`(x_i W_{Q\circ} + b_{Q\circ}) b_{K\circ}^\top` to every score of row ``i``, which a softmax over
+    nothing but keys does not see. Nothing else of ``b_K`` cancels.
+
+    Raises
+    ------
+    ValueError
+        If the layer has no rotary positions, or something else inside its attention.
+
+    Examples
+    --------
+    >>> zero, one = torch.zeros(1, 1, 3), torch.ones(1, 3)
+    >>> layer = AttentionLayer(zero, zero, zero, zero.mT, one, one, one, torch.zeros(1),
+    ...                        positions=Rotary(torch.ones(1), 3))
+    >>> drop_cancelling_bias(layer).b_K
+    tensor([[1., 1., 0.]])
+    """
+    return replace(layer, b_K=split_channels(layer.b_K, rotation_of(layer))[0])
 
 
 def rotation_of(layer: AttentionLayer) -> Rotary:

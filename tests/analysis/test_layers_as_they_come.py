@@ -104,4 +104,4 @@ def test_every_kind_of_layer_is_what_it_is_called():
     kinds = {kind: layer().positions.kind for kind, layer in LAYERS.items()}
     assert kinds == {"learned": "learned", "rotary": "rotary", "grouped": "rotary", "ALiBi": "ALiBi"}
     assert LAYERS["grouped"]().groups < LAYERS["grouped"]().heads
-    assert {"transformer.attention.attend", "decomposition.qk_ov.circuits"} < set(FUNCTIONS)
+    assert {"decomposition.rotary_channels.drop_cancelling_bias", "decomposition.qk_ov.circuits"} < set(FUNCTIONS)
