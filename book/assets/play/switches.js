@@ -65,7 +65,7 @@ Play.viewer("switches", async root => {
     const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states[state.of] - 1, whole = networks({ ...state, skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 });
     title.textContent = `Spread (how different the vectors are): ${describe(state)}; axis from ${span} to 1`;
-    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
+    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "range of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);
         return element("tr", {}, element("td", {}, chip(k), name), element("td", { "data-log": mean(runs)[last] }, said(mean(runs)[last])),
