@@ -42,7 +42,7 @@ Play.viewer("switches", async root => {
   const boxes = Object.fromEntries(toggles);
   const canvas = element("canvas", { "aria-hidden": "true", class: "play-plot play-tall" }), title = element("p", { class: "play-head", role: "status" });
   const table = element("table"), note = element("p", { class: "play-legend" }), { link, set } = Play.permalink("switches", root);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "One of these switches makes all lines fall to the floor. Which?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "Switch off the skip connections, and all lines fall to the floor. Can another switch lift MiniLM\u2019s again?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
     title, canvas, table, note, link);
 
   // ---- drawing ----
