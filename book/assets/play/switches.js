@@ -42,7 +42,7 @@ Play.viewer("switches", async root => {
   const boxes = Object.fromEntries(toggles);
   const canvas = element("canvas", { "aria-hidden": "true", class: "play-plot play-tall" }), title = element("p", { class: "play-head", role: "status" });
   const table = element("table"), note = element("p", { class: "play-legend" }), { link, set } = Play.permalink("switches", root);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "One of these switches makes all lines fall to the floor. Which?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "Switch off the skip connections, and all lines fall to the floor. Can another switch lift MiniLM\u2019s again?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
     title, canvas, table, note, link);
 
   // ---- drawing ----
@@ -65,7 +65,7 @@ Play.viewer("switches", async root => {
     const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states[state.of] - 1, whole = networks({ ...state, skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 });
     title.textContent = `Spread (how different the vectors are): ${describe(state)}; axis from ${span} to 1`;
-    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
+    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "range of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);
         return element("tr", {}, element("td", {}, chip(k), name), element("td", { "data-log": mean(runs)[last] }, said(mean(runs)[last])),
