@@ -42,6 +42,8 @@ SKIPS_PADDING = {
     ),
 }
 """What a ``model_type`` tells padding by, where it does not count it as positions."""
+RECURRENT = ("recurrent_gemma",)
+"""Hybrids whose recurrent layers know no mask, so that a text is another one behind padding."""
 
 
 def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, Tensor]:
@@ -146,11 +148,12 @@ def _refuse_counted_padding(
     told = skips == BY_MASK or (skips == BY_IDS and rows.endswith("ids") and (found[rows] == padding)[before].all())
     if told or not before.any() or not (kinds := _absolute(read)):
         return
-    way_out = mask == "attention_mask" and _takes(model, "position_ids") and "temperature" not in kinds
+    way_out = mask == "attention_mask" and _takes(model, "position_ids") and not kinds & {"temperature", "recurrence"}
     if not (way_out and "position_ids" in found):
         also = f", or give position_ids as well: ({mask}.cumsum(-1) - 1).clamp(min=0)" if way_out else ""
         raise ValueError(
-            f"{mask} has padding on the left, which a {type(model).__name__} counts as positions: pad on the right "
+            f"{mask} has padding on the left, which a {type(model).__name__} "
+            f"{'reads like a text' if 'recurrence' in kinds else 'counts as positions'}: pad on the right "
             f"(tokenizer.padding_side = 'right'){also}"
         )
 
@@ -158,9 +161,11 @@ def _refuse_counted_padding(
 def _absolute(read: Model) -> set[str]:
     """Return what makes scores depend on where a whole text stands; nothing where only distances count."""
     family, config = read.family, read.config
+    if config.model_type in RECURRENT:
+        return {"recurrence"}
     if expected.places_of(family, config):
         return {"learned"}
-    layers = range(0 if family.learned else len(read.layers))
+    layers = () if family.learned else read.layers.numbers
     kinds = {family.positions(config, layer, read.channel).kind for layer in layers} & {"sinusoidal", "temperature"}
     norm = family.qk_norm
     return kinds | ({"norm"} if norm and norm.after_rotation and not norm.bare else set())

@@ -71,6 +71,8 @@ class HeadTable:
         The same in words; nothing where there were none.
     heads
         Those that were chosen, if not all were.
+    layers
+        Those with attention, if not all have it; the others have nan, and no rows.
     """
 
     columns: Mapping[str, Float[np.ndarray, "layer head"]]
@@ -80,12 +82,15 @@ class HeadTable:
     cut: int = 0
     lengths: str = ""
     heads: tuple[tuple[int, int], ...] | None = None
+    layers: tuple[int, ...] | None = None
 
     def rows(self) -> list[dict[str, int | float]]:
         """Return one row per head, beginning with its layer and its number."""
+        depth, heads = next(iter(self.columns.values())).shape
+        every = ((layer, head) for layer in self.layers or range(depth) for head in range(heads))
         return [
             {"layer": layer, "head": head} | {name: float(of[layer, head]) for name, of in self.columns.items()}
-            for layer, head in self.heads or np.ndindex(next(iter(self.columns.values())).shape)
+            for layer, head in self.heads or every
         ]
 
     def to_frame(self) -> "DataFrame":
@@ -115,7 +120,8 @@ class HeadTable:
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
         lines = [
-            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens",
+            f"{len(self.layers or range(layers))} layers of {heads} heads, "
+            f"{self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens",
             *filter(None, [self.lengths]),
         ]
         wide = max(map(len, self.columns))
@@ -229,10 +235,13 @@ def choose(
         raise ValueError(f"queries must be a slice of neighbouring tokens, got {queries}")
     if queries != slice(None) and "gates" in measures:
         raise ValueError("gates are read in whole maps: leave queries out, or gates")
+    numbers = read.layers.numbers
     for layer, head in heads or ():
-        if layer not in range(len(read.layers)) or head not in range(read.heads):
+        if layer not in numbers or head not in range(read.heads):
+            where = read.where_attention()
             raise ValueError(
-                f"heads must be (layer, head), 0..{len(read.layers) - 1} and 0..{read.heads - 1}, got {(layer, head)}"
+                f"heads must be (layer, head), 0..{numbers[-1]} and 0..{read.heads - 1}, got {(layer, head)}"
+                + (where and f": {where}")
             )
     chosen = None if heads is None else tuple(sorted({(int(layer), int(head)) for layer, head in heads}))
     return Choice("gates" in measures, "sink with values" in measures, chosen, (queries.start or 0, queries.stop))
@@ -260,7 +269,7 @@ def observe_heads(
     order = sorted(range(len(ids)), key=lambda text: ids[text].shape[-1])
     batches = [order[start : start + batch] for start in range(0, len(order), batch)][share[0] :: share[1]]
     part, where = f"heads, {share[0]} of {share[1]}", input_device(read.module)
-    seen = (state.load(part) if state else None) or Observations.empty(len(read.layers), read.heads)
+    seen = (state.load(part) if state else None) or Observations.empty(read.depth, read.heads)
     bar = count_steps(sum(map(len, batches)), "texts", "text", start=seen.texts, show=show)
     done, kept = 0, time.monotonic()
     for texts in batches:
@@ -290,10 +299,11 @@ def tabulate(
     found = measure_heads(seen)
     found = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]} | found
     columns = {name: np.array(of) for name, of in found.items() if name in wanted}
-    if choice.heads is not None:
-        left_out = np.ones(seen.heads.shape[:2], bool)
-        left_out[tuple(zip(*choice.heads, strict=True))] = False
-        for of in columns.values():
-            of[left_out] = np.nan
+    numbers = read.layers.numbers
+    left_out = np.ones(seen.heads.shape[:2], bool)
+    left_out[tuple(zip(*choice.heads, strict=True)) if choice.heads is not None else list(numbers)] = False
+    for of in columns.values():
+        of[left_out] = np.nan
     tokens = sum(each.shape[-1] for each in given.ids)
-    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths(), choice.heads)
+    hybrid = None if len(numbers) == read.depth else tuple(numbers)
+    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths(), choice.heads, hybrid)

@@ -129,7 +129,18 @@ def _name_mask(layer: AttentionLayer) -> str:
 
 
 def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = False) -> Measurement:
-    """Measure what the parameters say, layer by layer."""
+    """Measure what the parameters say, layer by layer.
+
+    Raises
+    ------
+    ValueError
+        If some layers have no attention.
+    """
+    if where := read.where_attention():
+        raise ValueError(
+            f"a {read.config.model_type} has {where}, and a report compares every layer with the next: census reads "
+            "the heads that there are"
+        )
     bar = count_steps(len(read.layers), f"parameters of {checkpoint.name}", "layer", show=show)
     measured = Measurement(describe(checkpoint, read), [])
     for number in range(len(read.layers)):

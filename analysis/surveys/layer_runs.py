@@ -112,6 +112,8 @@ def run_layers(
     maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
     if maps is None or any(each is None for each in maps):
         raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
+    if len(maps) == read.depth:  # of a MiniMax with what its other layers have in their place
+        maps = [maps[number] for number in read.layers.numbers]
     return [
         LayerRun(
             seen.into[into].pop(0),
@@ -124,8 +126,8 @@ def run_layers(
 
 
 def layer_paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
-    for layer in range(len(read.layers)):
+    """Name the modules of each layer with attention: the values' map, which reads nothing else, the output's, norms."""
+    for layer in read.layers.numbers:
         path, maps = read.path(layer), read.family.maps
         yield f"{path}.{maps.names[-1]}", f"{path}.{read.family.output}", read.norm_paths(layer)
 
@@ -265,12 +267,15 @@ def visit_layers(
     module = given.module
     running = given.running
     in_files = any(parameter.is_meta for parameter in module.parameters())
-    layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
+    layers = (given if in_files else running).layers
+    paths = {number: into for number, (into, _, _) in zip(layers.numbers, layer_paths(running), strict=True)}
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     if isinstance(inputs, Tensor) and not inputs.is_floating_point():
         check_maps(given.heads, len(inputs), inputs.shape[-1], input_device(module))
-    turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
+    turns: dict[str, list[int]] = {}  # some layers share their modules
+    for number, into in paths.items():
+        turns.setdefault(into, []).append(number)
 
     def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
         number = turns[path].pop(0)
@@ -392,11 +397,12 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tu
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
+    number = list(read.layers.numbers).index(layer)
     seen, named = Seen(), read_inputs(model, read, inputs)
-    with torch.no_grad(), watch(model, seen, paths[layer : layer + 1]):
+    with torch.no_grad(), watch(model, seen, [paths[number]]):
         model(**named)
-    passed = seen.into[paths[layer]]
-    place = paths[:layer].count(paths[layer])  # layers may share their modules
+    passed = seen.into[paths[number]]
+    place = paths[:number].count(paths[number])  # layers may share their modules
     if len(passed) <= place:
         raise ValueError(f"layer {layer} of {type(model).__name__} did not run on these inputs")
     x, keep = computable(passed[place]), real_rows(read, named)

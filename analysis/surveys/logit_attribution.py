@@ -119,6 +119,8 @@ def logit_parts(model: AnyModel, inputs: Any, tokens: Any = None, *, position: i
         raise ValueError(
             f"model computes in {head.weight.dtype}, in which its parts do not add up: model.float() first"
         )
+    if where := read.where_attention():
+        raise ValueError(f"a {read.config.model_type} has {where}: what its other layers write is not split")
     if any(norm.place == "sum" for norm in read.layers[0].norms):
         raise ValueError(f"a {read.config.model_type} norms its stream after every sum: its logits have no such parts")
     named = read_inputs(module, read, read.encode(inputs))

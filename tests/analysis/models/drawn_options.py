@@ -187,14 +187,15 @@ def own_maps(model: torch.nn.Module, given: dict, stack: str) -> tuple:
 
 def worst_gap(model: torch.nn.Module, read: Model, given: dict, case: dict) -> float:
     """Return the largest difference of the model's own attention from that of `attend` and from that of the parts."""
-    keep, largest, layers = real_rows(read, given), 0.0, list(read.layers)
+    keep, largest, layers, numbers = real_rows(read, given), 0.0, list(read.layers), read.layers.numbers
     model_computes = InDouble if case["double"] else nullcontext
     with default_dtype(next(model.parameters()).dtype), model_computes():
         maps, rows = own_maps(model, given, case["stack"]), []
-        for number in range(len(layers)):
+        for number in numbers:
             torch.manual_seed(0)
             rows.append(layer_inputs(read, given, number))
-    for number, (own, x, layer) in enumerate(zip(maps, rows, layers, strict=True)):
+    maps = [maps[number] for number in numbers] if len(maps) == read.depth else maps
+    for number, own, x, layer in zip(numbers, maps, rows, layers, strict=True):
         at = places(read, layer.positions, given)
         torch.manual_seed(0)
         parts = score_terms(x, layer, positions=at) if case["double"] else score_parts(read, given, number)

@@ -14,6 +14,7 @@ from transformers import DynamicCache
 from analysis import load, score_parts
 from analysis.models.families.table import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
+from analysis.models.reading import Model
 
 KINDS = list(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types if not row.stack))
 MASKS = (
@@ -136,6 +137,13 @@ def draw_inputs(model: torch.nn.Module, case: dict) -> dict:
     return given
 
 
+def own_maps(model: torch.nn.Module, read: Model, given: dict) -> list[tuple[int, torch.Tensor]]:
+    """Return the attention that a model returns, with the number of the layer that has it."""
+    maps = model(**given, output_attentions=True).attentions
+    places = range(read.depth) if len(maps) == read.depth else read.layers.numbers  # a MiniMax returns all layers'
+    return [(number, own) for number, own in zip(places, maps, strict=True) if number in read.layers.numbers]
+
+
 def worst_gap(model: torch.nn.Module, given: dict) -> float:
     """Return the largest difference between the softmax of the parts and what the module itself returns."""
     as_tensors = {name: torch.as_tensor(value) if isinstance(value, list) else value for name, value in given.items()}
@@ -144,7 +152,7 @@ def worst_gap(model: torch.nn.Module, given: dict) -> float:
     read, largest = load(model), 0.0
     real = as_tensors.get("attention_mask", torch.ones(1))
     torch.manual_seed(0)  # a ViT-MAE draws an order of its patches in every run
-    for number, given_back in enumerate(model(**as_tensors, output_attentions=True).attentions):
+    for number, given_back in own_maps(model, read, as_tensors):
         own, cap = given_back.double(), read.layers[number].soft_cap
         torch.manual_seed(0)
         total = score_parts(model, given, number).total().double()
@@ -169,7 +177,7 @@ def outcome(case: dict) -> str:
         gap = worst_gap(model, given)
     except (ValueError, TypeError) as refusal:
         try:
-            score_parts(model, given)
+            score_parts(model, given, load(model).layers.numbers[0])
         except (ValueError, TypeError) as own:
             return f"refused: {' '.join(str(own).split())[:90]}"
         return f"the library fails: {refusal}"[:90]

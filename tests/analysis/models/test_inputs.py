@@ -10,7 +10,7 @@ from analysis import attend, layer_inputs, load, score_parts
 from analysis.models.families.table import FAMILIES
 from analysis.models.families.tiny import POSITIONS, tiny_inputs, tiny_model
 from analysis.models.inputs import FOLLOWED, SKIPS_PADDING
-from tests.analysis.models.inputs import draw_case, outcome
+from tests.analysis.models.inputs import draw_case, outcome, own_maps
 
 KINDS = list(dict.fromkeys(kind for row in FAMILIES for kind in row.model_types if not row.stack))
 PLACES = torch.tensor([[0, 1, 2, 3, 9, 10, 11, 12, 40, 41], [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]])
@@ -33,7 +33,7 @@ def text(model, mask=None, **named):
 def worst(model, inputs):
     """The largest difference between the softmax of the parts and the attention that the module itself returns."""
     read, largest = load(model), 0.0
-    for number, own in enumerate(model(**inputs, output_attentions=True).attentions):
+    for number, own in own_maps(model, read, inputs):
         cap = read.layers[number].soft_cap
         total = score_parts(model, inputs, number).total()
         total = total if cap is None else cap * torch.tanh(total / cap)
@@ -72,7 +72,7 @@ def test_parts_are_those_of_what_the_model_was_given(kind):
         assert kind in ("bloom", "mpt", "roformer")
 
 
-@pytest.mark.parametrize("kind", ["llama", "bloom", "opt", "roberta", "esm", "mpnet"])
+@pytest.mark.parametrize("kind", ["llama", "bloom", "opt", "roberta", "esm", "mpnet", "jamba", "lfm2", "olmo_hybrid"])
 def test_scores_of_a_text_padded_on_the_left_are_those_of_the_text_alone(kind):
     model = tiny_model(kind).float()
     given = text(model, LEFT)
