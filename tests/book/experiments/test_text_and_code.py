@@ -59,11 +59,9 @@ def test_the_rank_is_numpys_in_single_precision():
 
 
 def test_class_means_are_blanked_from_the_end(variant_folder, variant_data):
-    from book.experiments import text_and_code_classifier
-
     model = pretrained.load(checkpoints.find(str(variant_folder)), task="classifier")
     genes = {label: [g for g in variant_data.genes if g.label == label][:2] for label in variant_data.labels[:2]}
-    found = text_and_code_classifier.survey_class_means(model, variant_data, genes)
+    found = text_and_code_minilm.survey_class_means(model, variant_data, genes)
     assert {name: array.shape for name, array in found.items()} == {
         f"mean_{name}": (2, 2, 2) for name in ("value_entropy", "row_entropy", "seen", "empty")
     }
