@@ -18,6 +18,7 @@ from book.lab import marked_words
 from book.lab.classifier_runs import FRESH, SETS, confuse_all, find_run, make_sets, thin
 from book.lab.classifier_survey import Run, largest_values, open_run
 from book.lab.dna.baselines import exchanged
+from book.lab.dna.fasta import Gene
 from book.lab.dna.phase import fill_letters
 from book.lab.dna.simulate import Backbone, invent_backbones
 from book.lab.training import dna_classifier
@@ -91,12 +92,19 @@ def follow(
     """
     test = thin([data.genes[i] for i in data.parts.test], most)
     pairs = exchanged(test, fill_letters([b.aligned for b in backbones]))
+    return {f"exchanged_{what}": share for what, share in follow_pairs(model, data, pairs).items()}
+
+
+def follow_pairs(
+    model: torch.nn.Module, data: dna_classifier.Data, pairs: Sequence[tuple[Gene, str]]
+) -> dict[str, Value]:
+    """Return how often the classifier names the class of the ``bases``, and that of the ``deletions`` put into them."""
     named = dna_classifier.predict(model, data.tokenizer, [gene.bases for gene, _ in pairs]).argmax(-1).tolist()
     labels = {"bases": [gene.label for gene, _ in pairs], "deletions": [label for _, label in pairs]}
     values = {}
     for what, due in labels.items():
         share = share_interval(sum(data.labels[i] == label for i, label in zip(named, due)), len(due))
-        values[f"exchanged_{what}"] = Value(share.value, 0.02, share.low, share.high, len(due))
+        values[what] = Value(share.value, 0.02, share.low, share.high, len(due))
     return values
 
 
