@@ -26,7 +26,7 @@ Play.viewer("why", async root => {
   // ---- controls ----
   const restart = () => { [state.to] = ranked(state.word); };
   const sentence = element("select", { "aria-label": "Sentence", onchange() { Object.assign(state, { sentence: Number(this.value), word: Infinity }); spell(); restart(); show(); } },
-    ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])/g, ""))));
+    ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])| \u00b7/g, ""))));
   sentence.value = state.sentence;
   const head = Play.choice({ name: "Head", look: "play-buttons", value: String(state.head), change: value => { state.head = Number(value); restart(); show(); },
     options: heads.map(([, , name], k) => ({ value: String(k), label: name })) });
