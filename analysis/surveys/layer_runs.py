@@ -19,9 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.decomposition.terms import ScoreTerms, score_terms
-from analysis.models.inputs import places, read_inputs, real_rows
+from analysis.models.inputs import input_device, places, read_inputs, real_rows, running_part, takes
 from analysis.models.memory import available_memory, check_memory
-from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
 from analysis.transformer.attention import (
     added_by_positions,
@@ -233,14 +232,16 @@ def visit_layers(
     """Run a model and show each layer on each text to ``visit``; return what the model returns.
 
     Whatever `load` reads is shown as it is: windows, soft caps, sinks, positions inside the attention. The model runs
-    with its own code, and nothing is kept.
+    with its own code, and nothing is kept. An encoder, or one half of a CLIP, runs alone unless the inputs are for more
+    (`models.inputs.running_part`).
 
     Parameters
     ----------
     model
         A model as `load` takes it; a module of transformers in evaluation mode.
     inputs
-        Ids, ``(batch, position)``, from each text's first token on; or arguments of the model by name.
+        Ids, ``(batch, position)``, from each text's first token on, of a decoder's text and its encoder's; or
+        arguments of the model by name.
     lengths
         How many tokens of each text are real, padding on the right; default: all.
     only
@@ -290,10 +291,14 @@ def visit_layers(
                 visit(LayerOnText(number, text, layer, rows[text, :n]))
 
     named = dict(module.named_modules())
+    args, options = ((inputs,), options) if isinstance(inputs, Tensor) else ((), {**inputs, **options})
+    runs = running_part(running, () if args else inputs)
+    if args and running.family.stack == "decoder" and takes(module, "decoder_input_ids"):
+        options["decoder_input_ids"] = inputs
     with torch.no_grad(), ExitStack() as stack:
         for path in turns:
             stack.callback(named[path].register_forward_hook(functools.partial(show, path)).remove)
-        output = module(inputs, **options) if isinstance(inputs, Tensor) else module(**inputs, **options)
+        output = runs(*args, **options)
     if left := sorted(number for numbers in turns.values() for number in numbers):
         raise ValueError(f"layer {left[0]} of {type(module).__name__} did not run on these inputs")
     return output
@@ -398,9 +403,10 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tu
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
     number = list(read.layers.numbers).index(layer)
-    seen, named = Seen(), read_inputs(model, read, inputs)
+    runs = running_part(read, inputs if isinstance(inputs, Mapping) else ())
+    seen, named = Seen(), read_inputs(runs, read, inputs)
     with torch.no_grad(), watch(model, seen, [paths[number]]):
-        model(**named)
+        runs(**named)
     passed = seen.into[paths[number]]
     place = paths[:number].count(paths[number])  # layers may share their modules
     if len(passed) <= place:
