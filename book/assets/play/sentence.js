@@ -7,8 +7,8 @@ Play.viewer("sentence", async root => {
   let model = await Play.model(Object.hasOwn(MODELS, chosen ?? "") ? chosen : "gpt2-mini");
   const { layers, heads } = model.config;
   const start = JSON.parse(root.dataset.start), recalled = Play.recall("sentence");
-  const SWITCHES = [["b_Q", "b", "Q"], ["b_K", "b", "K"], ["b_V", "b", "V"], ["positions", "positions"],
-    ["T^p", "T", null, "p"], ["T^pp", "T", null, "pp"]];
+  const SWITCHES = [["b_Q", "query bias", "Q"], ["b_K", "key bias", "K"], ["b_V", "value bias", "V"], ["positions", "positions"],
+    ["T^p", "semi-bias of positions"], ["T^pp", "score of position against position"]];
   const PARTS = [["weights", "weights", "attention weights"], ["scores", "score", "scores"],
     ["content", "content", "content"], ["semiBias", "semi-bias", "key semi-bias"], ["constants", "constants", "row constants"]];
   const whole = (text, below, fallback) => { const x = Number(text); return text !== undefined && Number.isInteger(x) && x >= 0 && x < below ? x : fallback; };
@@ -30,8 +30,7 @@ Play.viewer("sentence", async root => {
   const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
     options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], partNames[k]] })),
     change: value => { state.part = value; show(); } });
-  const WORDS = { b_Q: "query bias", b_K: "key bias", b_V: "value bias", positions: "positions" };
-  const symbol = ([name, letter, low, high]) => [...(low ? [`${WORDS[name]} `] : []), letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
+  const symbol = ([, words, low]) => (low ? [`${words} b`, element("sub", {}, low)] : [words]);
   const EQUATION = [["", "scores", "score"], ["=", "content", "content"], ["+", "semiBias", "semi-bias"], ["+", "constants", "constants"],
     ["\u2192", "weights", "attention"]];
   const equationMaps = EQUATION.map(() => small("play-part")), equationNames = EQUATION.map(([, , label]) => element("span", {}, label));
@@ -141,7 +140,7 @@ Play.viewer("sentence", async root => {
     }
     words.forEach((word, k) => {
       const weight = k <= i ? cells("weights", i, k) : 0;
-      word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
+      word.style.setProperty("--share", `${Math.round(100 * Math.sqrt(weight))}%`);
     });
     line.pick.set(String(i));
     headChoice.set(state.layer, state.head);
@@ -166,7 +165,7 @@ Play.viewer("sentence", async root => {
     effect.textContent = happened(moved, shifted, [before, after].map(next => next.indexOf(Math.max(...next))));
   }
   function happened(moved, shifted, guesses) {  // in plain words
-    const off = SWITCHES.filter(s => state.off.has(s[0])).map(s => WORDS[s[0]] ? `the ${WORDS[s[0]]}` : s[0]);
+    const off = SWITCHES.filter(s => state.off.has(s[0])).map(([, words]) => `the ${words}`);
     const turned = model.config.rotary ? " In this model positions turn the keys, so what the key bias adds is not constant along a row." : "";
     if (!state.off.size) return `The model is as it was trained.${turned || " Its own key bias is almost zero, so its constants are too."}`;
     const listed = off.length > 1 ? `${off.slice(0, -1).join(", ")} and ${off.at(-1)}` : off[0];
