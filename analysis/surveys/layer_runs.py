@@ -272,8 +272,9 @@ def visit_layers(
     paths = {number: into for number, (into, _, _) in zip(layers.numbers, layer_paths(running), strict=True)}
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
-    if isinstance(inputs, Tensor) and not inputs.is_floating_point():
-        check_maps(given.heads, len(inputs), inputs.shape[-1], input_device(module))
+    ids = inputs if isinstance(inputs, Tensor) else inputs.get("input_ids")
+    if ids is not None and not ids.is_floating_point():
+        check_maps(given.heads, len(ids), ids.shape[-1], input_device(module))
     turns: dict[str, list[int]] = {}  # some layers share their modules
     for number, into in paths.items():
         turns.setdefault(into, []).append(number)
