@@ -98,8 +98,10 @@ class Model:
         """The model that runs: the one in memory, or that of the files (`pretrained.load`), read when first used."""
         from analysis.models import pretrained  # it imports this module
 
-        module = self.held[0]
-        return pretrained.load(self.checkpoint, dtype=self.dtype) if module is None else module
+        if self.held[0] is not None:
+            return self.held[0]
+        task = "whole" if self.family.stack == "decoder" else "base"
+        return pretrained.load(self.checkpoint, dtype=self.dtype, task=task)
 
     @cached_property
     def running(self) -> "Model":

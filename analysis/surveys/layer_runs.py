@@ -19,9 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.decomposition.terms import ScoreTerms, score_terms
-from analysis.models.inputs import places, read_inputs, real_rows
+from analysis.models.inputs import input_device, places, read_inputs, real_rows, running_part, takes
 from analysis.models.memory import available_memory, check_memory
-from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
 from analysis.transformer.attention import (
     added_by_positions,
@@ -231,14 +230,16 @@ def visit_layers(
     """Run a model and show each layer on each text to ``visit``; return what the model returns.
 
     Whatever `load` reads is shown as it is: windows, soft caps, sinks, positions inside the attention. The model runs
-    with its own code, and nothing is kept.
+    with its own code, and nothing is kept. An encoder, or one half of a CLIP, runs alone unless the inputs are for more
+    (`models.inputs.running_part`).
 
     Parameters
     ----------
     model
         A model as `load` takes it; a module of transformers in evaluation mode.
     inputs
-        Ids, ``(batch, position)``, from each text's first token on; or arguments of the model by name.
+        Ids, ``(batch, position)``, from each text's first token on, of a decoder's text and its encoder's; or
+        arguments of the model by name.
     lengths
         How many tokens of each text are real, padding on the right; default: all.
     only
@@ -268,8 +269,9 @@ def visit_layers(
     layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
-    if isinstance(inputs, Tensor) and not inputs.is_floating_point():
-        check_maps(given.heads, len(inputs), inputs.shape[-1], input_device(module))
+    ids = inputs if isinstance(inputs, Tensor) else inputs.get("input_ids")
+    if ids is not None and not ids.is_floating_point():
+        check_maps(given.heads, len(ids), ids.shape[-1], input_device(module))
     turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
 
     def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
@@ -285,10 +287,14 @@ def visit_layers(
                 visit(LayerOnText(number, text, layer, rows[text, :n]))
 
     named = dict(module.named_modules())
+    args, options = ((inputs,), options) if isinstance(inputs, Tensor) else ((), {**inputs, **options})
+    runs = running_part(running, () if args else inputs)
+    if args and running.family.stack == "decoder" and takes(module, "decoder_input_ids"):
+        options["decoder_input_ids"] = inputs
     with torch.no_grad(), ExitStack() as stack:
         for path in turns:
             stack.callback(named[path].register_forward_hook(functools.partial(show, path)).remove)
-        output = module(inputs, **options) if isinstance(inputs, Tensor) else module(**inputs, **options)
+        output = runs(*args, **options)
     if left := sorted(number for numbers in turns.values() for number in numbers):
         raise ValueError(f"layer {left[0]} of {type(module).__name__} did not run on these inputs")
     return output
@@ -392,9 +398,10 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tu
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
-    seen, named = Seen(), read_inputs(model, read, inputs)
+    runs = running_part(read, inputs if isinstance(inputs, Mapping) else ())
+    seen, named = Seen(), read_inputs(runs, read, inputs)
     with torch.no_grad(), watch(model, seen, paths[layer : layer + 1]):
-        model(**named)
+        runs(**named)
     passed = seen.into[paths[layer]]
     place = paths[:layer].count(paths[layer])  # layers may share their modules
     if len(passed) <= place:
