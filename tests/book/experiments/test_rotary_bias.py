@@ -6,7 +6,7 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.experiments import rotary_bias, rotary_bias_ladder
+from book.experiments import rotary_bias
 from book.publish import experiments
 from book.viewers import arrows
 from tests.book.lab.test_rotary_ablation import make_model
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def test_biases_of_controls_are_as_long_and_in_another_order():
     model = make_model("neox-mini", seed=1)
-    for level, seed, network in rotary_bias_ladder.make_levels(model):
+    for level, seed, network in rotary_bias.make_levels(model):
         for layer, own in zip(load(network).layers, load(model).layers, strict=True):
             if level == "random":
                 assert not layer.b_K.any()
@@ -32,7 +32,7 @@ def test_biases_of_controls_are_as_long_and_in_another_order():
 
 def test_a_network_is_measured_with_all_that_the_record_holds():
     windows = torch.randint(40, (16, 13), generator=torch.Generator().manual_seed(0))
-    found = rotary_bias_ladder.measure_network(make_model("neox-mini", seed=1), windows)
+    found = rotary_bias.measure_network(make_model("neox-mini", seed=1), windows)
     record = experiments.load("rotary-bias-ladder")
     assert {name: np.shape(of) for name, of in found.items()} == {
         name.removeprefix("trained_"): of.shape for name, of in record.arrays.items() if name.startswith("trained_")

@@ -15,7 +15,6 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
 from book.experiments import (
     variant_baselines,
-    variant_classifier_controls,
     variant_classifier_fine_tuned_sequence,
     variant_classifier_training,
     variant_fine_tuned,
@@ -126,13 +125,13 @@ def test_without_an_mlp_the_second_layernorm_reads_the_first(variant, stations):
 
 def test_untrained_models_are_measured_class_by_class(variant_data):
     untrained = classifier_survey.untrained(0, TINY, variant_data)
-    found = variant_classifier_controls.one(0, untrained)
+    found = variant_seeds.measure_untrained(0, untrained)
     first = classifier_survey.firsts(variant_data)
     assert found["cone"].shape == (8, 2)
-    assert found["gates"].shape[0] == found["profile"].shape[0] == len(variant_classifier_controls.READ)
+    assert found["gates"].shape[0] == found["profile"].shape[0] == len(variant_seeds.READ)
     again = classifier_survey.survey(untrained.model, variant_data, [first[3]], pad_to=None)[0]
     assert found["cone"][3] == pytest.approx(again["cone"], rel=1e-5)
-    sums = variant_classifier_controls.many_sums(2, variant_data, TINY)
+    sums = variant_seeds.many_sums(2, variant_data, TINY)
     last = classifier_survey.survey(untrained.model, variant_data, first[-1:], read=False, pad_to=None)[0]
     assert sums[0] == pytest.approx(last["D_sum"], abs=1e-4)
     assert not np.allclose(sums[0], sums[1])

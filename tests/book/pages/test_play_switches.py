@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from book.experiments import bert_rank_switches as switches
+from book.experiments import bert_rank
 
 pytestmark = pytest.mark.browser
 BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its learned factors"}
@@ -32,7 +32,7 @@ def said(page) -> str:
 
 
 def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
-    for place in itertools.product(*map(range, switches.SHAPE)):
+    for place in itertools.product(*map(range, bert_rank.SHAPE)):
         state = dict(zip(("skip", "mlp", "norm", "gain"), place, strict=True))
         trained, *controls = runs(fresh, of="model", **state)
         np.testing.assert_array_equal(trained[0], record.array("trained")[place])
