@@ -136,7 +136,7 @@ def look(weights: Float[Tensor, "passage query key"], ids: Int[Tensor, "passage 
     then = same.roll(1, -1)  # what followed: one place later, at most the query's own
     again = same.any(-1)
     return [
-        weights.diagonal(-1, -2, -1).mean().item(),
+        weights.diagonal(-1, -2, -1)[:, 1:].mean().item(),  # the second one would look at the first
         weights[:, 2:, 0].mean().item(),
         *((weights * place).sum(-1)[again].mean().item() for place in (same, then)),
     ]
