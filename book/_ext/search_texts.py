@@ -6,9 +6,11 @@ address of its section also where the book is opened from a file, from which a b
 
 import json
 import re
-from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
+
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, Tag
 
 NAME = "search-texts.js"
 ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*)</article>', re.DOTALL)
@@ -16,12 +18,12 @@ HEADING = re.compile(r"<h1>((?:(?!</h1>|<a class=\"headerlink).)*)", re.DOTALL) 
 HEADINGS = {"h1", "h2", "h3", "h4"}
 PASSAGES = HEADINGS | {"p", "li", "tr", "dt", "dd", "figcaption", "caption"}
 ANCHORED = {"section", "div", "figure", "dt", "dl", "tr", "table"}
-LEFT_OUT = {"script", "style", "pre", "nav", "button", "noscript", "svg", "form", "summary"}
+LEFT_OUT = {"nav", "button", "noscript", "form", "summary"}
+UNREAD = re.compile(r"<(script|style|pre|svg)\b.*?</\1>", re.DOTALL)  # and cheaper not to parse
 RAISED = {"sub": "_", "sup": "^"}  # as formulas write an index and an exponent
 NOISE = {"headerlink", "downloads", "collapsed", "expanded", "stamp"}  # classes of what is no text of the page
 PACKAGE = "book/api"  # of its pages, whose names Sphinx's index has, only the sentences
 SENTENCE = 40  # characters of the shortest of them
-EMPTY = {"img", "br", "hr", "input", "meta", "link", "col", "wbr", "source"}
 FORMULA = re.compile(r"\\[(\[](.*?)\\[)\]]", re.DOTALL)
 COMMAND = re.compile(
     r"\\(?:mathbf|mathrm|mathsf|mathcal|text|operatorname|bar|hat|tilde|big|Big|left|right)\b"
@@ -38,71 +40,52 @@ TWO_LINES = re.compile(r"\\(?:[dt]?frac|sum|prod|begin|under|over|binom|stackrel
 SHORT = 24  # characters of a formula that a line of text keeps
 
 
-class Passages(HTMLParser):
-    """The passages of an article: ``(anchor, heading, text)``, each with the section, figure or row that it is in."""
+def passages(article: str) -> list[tuple[str, str, str]]:
+    """Return the passages of an article: ``(anchor, heading, text)``, each with the section, figure or row it is in."""
+    found: list[tuple[str, str, str]] = []
+    words: list[str] = []
+    term = ""
 
-    def __init__(self, article: str):
-        super().__init__()
-        self.passages: list[tuple[str, str, str]] = []
-        self.open: list[tuple[str, str, str, bool]] = []  # of each open element: tag, anchor and heading before, silent
-        self.words: list[str] = []
-        self.anchor, self.heading, self.term = "", "", ""
-        self.feed(article)
-        self.flush()
+    def said() -> str:
+        text = readable("".join(words))
+        words.clear()
+        return text
 
-    def flush(self, *, heading: bool = False) -> None:
-        """End a passage."""
-        text, self.words = readable("".join(self.words)), []
-        if heading:
-            self.heading = text
-        elif text:
-            self.passages.append((self.anchor, self.heading, f"{self.term}: {text}" if self.term else text))
-            self.term = ""
+    def flush(anchor: str, heading: str) -> None:
+        nonlocal term
+        if text := said():
+            found.append((anchor, heading, f"{term}: {text}" if term else text))
+            term = ""
 
-    def name(self) -> None:
-        """Keep what a term says for the definition that follows; several terms of one definition together."""
-        text, self.words = readable("".join(self.words)), []
-        self.term = ", ".join(part for part in (self.term, text) if part)
+    def read(tag: Tag, anchor: str, heading: str, in_row: bool) -> None:
+        nonlocal term
+        for part in tag.children:
+            if not isinstance(part, Tag):
+                words.append(str(part) if type(part) is NavigableString else "")
+                continue
+            if part.name in LEFT_OUT or NOISE & {*part.get_attribute_list("class")}:
+                continue
+            ends = part.name in PASSAGES and (part.name == "tr" or not in_row)
+            if ends:
+                flush(anchor, heading)
+            words.append(RAISED.get(part.name, ""))
+            named = part.name in ANCHORED and part.get("id")
+            here = str(named) if named else anchor
+            read(part, here, heading, in_row or part.name == "tr")
+            if part.name == "dt":  # what a term names holds for its definition
+                anchor = here
+            if ends and part.name == "dt":  # several terms of one definition together
+                term = ", ".join(filter(None, (term, said())))
+            elif ends and part.name in HEADINGS:
+                heading = said()
+            elif ends:
+                flush(here, heading)
+            elif part.name in {"td", "th"}:
+                words.append(" ")
 
-    def handle_starttag(self, tag, attrs):
-        if tag in EMPTY:
-            return
-        if self.ends(tag):
-            self.flush()
-        if not self.silent():
-            self.words.append(RAISED.get(tag, ""))
-        values = dict(attrs)
-        silent = self.silent() or tag in LEFT_OUT or bool(NOISE & set((values.get("class") or "").split()))
-        self.open.append((tag, self.anchor, self.heading, silent))
-        if values.get("id") and not silent and tag in ANCHORED:
-            self.anchor = values["id"]
-
-    def handle_endtag(self, tag):
-        if tag == "dt" and not self.silent() and self.ends(tag):
-            self.name()
-        elif self.ends(tag):
-            self.flush(heading=tag in HEADINGS)
-        elif tag in {"td", "th"}:
-            self.words.append(" ")
-        while self.open:
-            name, anchor, heading, _ = self.open.pop()
-            if name == tag:
-                if tag in ANCHORED - {"dt"}:  # what a term names holds for its definition
-                    self.anchor = anchor
-                self.heading = heading if tag == "section" else self.heading
-                return
-
-    def handle_data(self, data):
-        if not self.silent():
-            self.words.append(data)
-
-    def silent(self) -> bool:
-        """Say whether the parser is inside what is left out."""
-        return bool(self.open) and self.open[-1][3]
-
-    def ends(self, tag: str) -> bool:
-        """Say whether the tag parts passages; a row of a table is one passage."""
-        return tag in PASSAGES and (tag == "tr" or not any(name == "tr" for name, *_ in self.open))
+    read(BeautifulSoup(UNREAD.sub("", article), "html.parser"), "", "", False)
+    flush("", "")
+    return found
 
 
 def readable(text: str) -> str:
@@ -126,12 +109,12 @@ def readable(text: str) -> str:
 def page(text: str, name: str) -> list:
     """Return title and sections of a built page: ``[title, [[anchor, heading, [passage, ...]], ...]]``."""
     article = ARTICLE.search(text)
-    passages = Passages(article[1]).passages if article else []
+    found = passages(article[1]) if article else []
     if name.startswith(PACKAGE):
-        passages = [passage for passage in passages if len(passage[2]) >= SENTENCE and passage[2].endswith(".")]
+        found = [passage for passage in found if len(passage[2]) >= SENTENCE and passage[2].endswith(".")]
     sections = [
         [anchor, heading, [passage[2] for passage in group]]
-        for (anchor, heading), group in groupby(passages, key=lambda passage: passage[:2])
+        for (anchor, heading), group in groupby(found, key=lambda passage: passage[:2])
     ]
     title = readable(re.sub(r"<[^>]+>", "", HEADING.findall(text)[-1]))
     return [title, sections]

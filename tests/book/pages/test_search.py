@@ -122,11 +122,12 @@ def test_the_texts_have_every_page_and_are_light(html):
 
 def test_passages_stand_in_their_section_and_a_row_is_one():
     article = """<section id="a"><h1>One<a class="headerlink" href="#a">#</a></h1><p>First \\(b_Q\\) text.</p>
-      <figure id="f"><figcaption><p>Of a figure.</p></figcaption></figure><p>After <b>it</b>, b<sub>K</sub>.</p>
-      <pre>code</pre>
+      <figure id="f"><img src="f.svg"/><figcaption><p>Of a figure.</p></figcaption></figure>
+      <p>After <b>it</b>, b<sub>K</sub>.</p>
+      <pre>code</pre><form><label>Words <input/></label></form>
       <section id="b"><h2>Two</h2><table><tr id="r"><td><p>left</p></td><td>right</td></tr></table></section>
       <dl><dt id="t">word</dt><dd><p>What it means.</p></dd></dl></section>"""
-    assert search_texts.Passages(article).passages == [
+    assert search_texts.passages(article) == [
         ("a", "One", "First b_Q text."),
         ("f", "One", "Of a figure."),
         ("a", "One", "After it, b_K."),
