@@ -43,7 +43,7 @@ def outdated_pages(app, env, added, changed, removed) -> list[str]:
     env.executions_read = present
     pages = {f"book/{page}" for page in present.keys() | last.keys() if present.get(page) != last.get(page)}
     if pages:
-        pages |= {*getattr(env, "claims_pages", ()), *getattr(env, "evidence_pages", ())}
+        pages |= getattr(env, "evidence_pages", set())
     return sorted(pages & env.found_docs)
 
 

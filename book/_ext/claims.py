@@ -19,14 +19,13 @@ from sphinx.util.docutils import SphinxRole
 
 from analysis.core.files import write_json
 from analysis.plotting import style
-from book._ext.shared import DRAWN, Directive, fold, row, save, spanning, table, xref
+from book._ext.shared import DRAWN, Directive, fold, give_scripts, note, row, save, spanning, table, xref
 from book._ext.verdicts import anchor, places, slug
 from book.publish import execution, ledger
 from book.publish.phrases import COLUMN, as_math, breakable
 from claims_kit.ledger import OPEN, ORDER, count, counted, outcome_of, surprising_first
 
 log = logging.getLogger(__name__)
-SCRIPTS = "claims-filter.js", "claims-game.js"
 GAME = '<div class="claims-game bet" hidden></div>'
 REFERENCES = ledger.ROOT / "book" / "references.bib"
 
@@ -37,7 +36,7 @@ class Ledger(Directive):
     def read(self) -> dict[str, ledger.Verdict]:
         """Read the verdicts of the present execution."""
         self.env.note_dependency(str(ledger.FILE))
-        self.env.claims_pages = {*getattr(self.env, "claims_pages", ()), self.env.docname}
+        note(self.env)
         try:
             return ledger.collect(execution.executed_path())
         except ledger.BadLedger as error:
@@ -292,7 +291,7 @@ class Evidence(SphinxRole):
     def run(self):
         """Read the verdict of the present execution."""
         self.env.note_dependency(str(ledger.FILE))
-        self.env.evidence_pages = {*getattr(self.env, "evidence_pages", ()), self.env.docname}
+        note(self.env)
         known = {claim.id: claim for claim in ledger.claims()}
         try:
             page = known[self.text].chapter
@@ -328,16 +327,9 @@ class Number(SphinxRole):
         return [nodes.Text(str(len(of[self.text])))], []
 
 
-def add_script(app, pagename, templatename, context, doctree):
-    """Give the scripts to the page that has the form."""
-    if doctree is not None and pagename in getattr(app.env, "claims_pages", ()):
-        for script in SCRIPTS:
-            app.add_js_file(script, loading_method="defer")
-
-
 def publish(app, error):
     """Write the ledger beside the pages."""
-    if error is None and app.builder.format == "html" and getattr(app.env, "claims_pages", None):
+    if error is None and app.builder.format == "html" and "book/claims" in app.env.found_docs:
         try:
             verdicts = ledger.collect(execution.executed_path())
         except ledger.BadLedger:  # the page has said so, which fails the build
@@ -357,5 +349,5 @@ def setup(app):
     app.add_directive("side-by-side", SideBySide)
     app.add_role("evidence", Evidence())
     app.add_role("claims-number", Number())
-    app.connect("html-page-context", add_script)
+    give_scripts(app, 'class="claims-filter"', "claims-filter.js", "claims-game.js")
     app.connect("build-finished", publish)

@@ -14,7 +14,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxRole
 
 from book._ext import downloads
-from book._ext.shared import DRAWN, Directive, save, xref
+from book._ext.shared import DRAWN, Directive, note, save, xref
 from book.publish import execution, recorded
 
 TRANSFORMER = execution.ROOT / "book" / "assets" / "transformer.svg"
@@ -29,11 +29,6 @@ def numbers(page: str) -> dict[str, object]:
         return recorded.read(execution.RECORDED / f"{page}.json")["numbers"]
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return {out["name"]: out["value"] for cell in cells for out in cell["outputs"] if out["output_type"] == "glued"}
-
-
-def note(env) -> None:
-    """Have this page read again whenever another one was executed."""
-    env.evidence_pages = {*getattr(env, "evidence_pages", ()), env.docname}
 
 
 class Number(SphinxRole):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from book._ext.shared import Directive, fold
+from book._ext.shared import Directive, fold, give_scripts
 from book.publish import execution
 
 EXERCISE = re.compile(r"^`{3,}\{exercise\}[ \t]*(?P<title>.*)\n(?::label: (?P<label>\S+))?", re.MULTILINE)
@@ -125,16 +125,10 @@ def name_solutions(app, doctree):
         node["ids"] = [name.replace("/", "-") for name in node["ids"]]
 
 
-def add_script(app, pagename, templatename, context, doctree):
-    """Give the script to the pages that have bets or their list."""
-    if doctree is not None and re.search(r'<div class="bets? docutils', context.get("body", "")):
-        app.add_js_file("bets.js", loading_method="defer")
-
-
 def setup(app):
     """Register the directives and the script."""
     app.add_directive("exercise-list", ExerciseList)
     app.add_directive("bet", Bet)
     app.add_directive("bets", Bets)
     app.connect("doctree-read", name_solutions)
-    app.connect("html-page-context", add_script)
+    give_scripts(app, '<div class="bet', "bets.js")  # a bet, or the list of all

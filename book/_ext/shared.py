@@ -1,4 +1,4 @@
-"""What the directives and roles of the book share: parsed lines, references, tables, figures."""
+"""What the directives and roles of the book share: parsed lines, references, tables, figures, scripts."""
 
 import base64
 from collections.abc import Sequence
@@ -46,6 +46,21 @@ class Directive(SphinxDirective):
         figure["names"].append(name)
         self.state.document.note_explicit_target(figure, figure)
         return figure
+
+
+def note(env) -> None:
+    """Have this page read again whenever another one was executed."""
+    env.evidence_pages = {*getattr(env, "evidence_pages", ()), env.docname}
+
+
+def give_scripts(app, mark: str, *files: str) -> None:
+    """Give scripts to the pages whose body has the mark."""
+
+    def give(app, pagename, templatename, context, doctree):
+        for file in files if doctree is not None and mark in context.get("body", "") else ():
+            app.add_js_file(file, loading_method="defer")
+
+    app.connect("html-page-context", give)
 
 
 def xref(docname: str, kind: str, target: str, words: str | nodes.Node, *, warn: bool = True, **more) -> pending_xref:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from book._ext.shared import Directive, row, table
+from book._ext.shared import Directive, give_scripts, row, table
 
 FORM = (
     '<form class="table-filter" role="search" aria-label="Filter the table" data-first="{first}" hidden>'
@@ -67,14 +67,8 @@ class ConformanceTable(Directive):
         return [*self.parse(self.content).children, shown]
 
 
-def add_script(app, pagename, templatename, context, doctree):
-    """Give the script to a page that has the form."""
-    if doctree is not None and 'class="table-filter"' in context.get("body", ""):
-        app.add_js_file("table-filter.js", loading_method="defer")
-
-
 def setup(app):
     """Register the directives and the script."""
     app.add_directive("table-filter", TableFilter)
     app.add_directive("conformance-table", ConformanceTable)
-    app.connect("html-page-context", add_script)
+    give_scripts(app, 'class="table-filter"', "table-filter.js")
