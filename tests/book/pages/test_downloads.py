@@ -12,8 +12,8 @@ import pytest
 
 from analysis.plotting.figure_data import MIME
 from book._ext import readable
+from tests.book.pages import stories
 from tests.book.pages.book_pages import ROOT
-from tools import stories
 
 
 def test_every_figure_of_a_page_can_be_taken_home(page, html):

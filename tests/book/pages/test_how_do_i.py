@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools import stories
+from tests.book.pages import stories
 
 MOST_LINES = 8
 

@@ -12,8 +12,8 @@ from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_note
 from analysis.models.checkpoints import KNOWN
 from book._ext.questions import exercises
 from book.publish import execution, known, ledger
+from tests.book.pages import stories
 from tests.book.pages.book_pages import PAGES
-from tools import stories
 
 ROOT = Path(__file__).parents[3]
 LONGEST_CELL = 15

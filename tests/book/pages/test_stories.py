@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from tests.book.pages import stories
 from tests.book.pages.book_pages import ROOT
-from tools import stories
 
 PAGES = stories.pages()
 MOST_NUMBERS = 5.0  # in a hundred words: about four
@@ -39,8 +39,7 @@ def test_who_turns_pages_goes_from_story_to_story(html):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_each_cell_of_a_story_runs_alone_after_the_first_without_the_book(html, page):
-    assert (html / f"{page}.html").exists()
+def test_each_cell_of_a_story_runs_alone_after_the_first_without_the_book(page):
     assert stories.failures(stories.read(page).cells) == []
 
 
@@ -60,14 +59,17 @@ def test_a_cell_that_does_not_run_alone_is_named(cells, named):
     assert [line[: len(start)] for line, start in zip(found, named, strict=True)] == named
 
 
-def test_what_a_reader_sees_is_taken_from_the_built_page(html, tmp_path, monkeypatch):
-    page = (
-        '<div class="cell docutils container"><div class="cell_input"><pre><span>x</span> = 1</pre></div></div>'
-        '<div class="cell tag_hide-input"><details><div class="cell_input"><pre>y = 2</pre></div></details></div>'
+def test_a_reader_sees_the_cells_that_are_not_hidden():
+    cell = "```{{code-cell}} ipython3\n:tags: [{}]\n\n{}\n```\n"
+    text = (
+        "---\nkernelspec:\n  name: python3\n---\n" + cell.format("live", "x = 1") + cell.format("hide-input", "y = 2")
     )
-    (tmp_path / "one.html").write_text(page)
-    monkeypatch.setattr(stories, "HTML", tmp_path)
-    assert list(stories.visible_cells("one")) == ["x = 1"]
+    assert list(stories.visible_cells(text)) == ["x = 1"]
+
+
+def test_what_a_story_has_too_much_of_is_named():
+    story = stories.Story("book/x", 1801, 0, 5, 0, ("x = 1",))
+    assert stories.too_much(story) == ["1801 words, at most 1800"]
 
 
 def test_words_and_numbers_are_those_of_sentences():

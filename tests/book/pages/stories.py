@@ -1,9 +1,8 @@
-"""Print what each story of the book holds, beside what it may hold: ``python -m tools.stories``.
+"""What each story of the book holds, and what it may hold.
 
 A story is a page of a numbered part of the contents that is no evidence. Words are those of its prose and captions, but
-for the exercises; a number is one that a reader meets in a sentence, outside formulas. Its cells are taken
-from the built page as a reader copies them, and each is executed after the first in an empty folder, where
-``analysis`` can be imported and ``book`` cannot.
+for the exercises; a number is one that a reader meets in a sentence, outside formulas. Each cell that a reader sees
+is executed after the first in an empty folder, where ``analysis`` can be imported and ``book`` cannot.
 """
 
 import json
@@ -17,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from myst_nb.core.read import read_myst_markdown_notebook
 
+from tests.book.pages.book_pages import ROOT
 from tools import vocabulary
 
-ROOT = Path(__file__).parents[1]
-HTML = ROOT / "_build" / "html"
+HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 MOST = {"words": 1800, "figures": 5, "tables": 1, "cells": 6, "lines": 15}
 EXERCISES = re.compile(r"^(`{3,})\{(?:exercise|solution)\b.*?^\1\s*$", re.DOTALL | re.MULTILINE)
 NUMBERS = re.compile(r"\{number\}`[^`]*`|(?<![\w.,-])-?\d[\d,.]*(?![\w-])")
@@ -77,7 +77,7 @@ def pages() -> list[str]:
 
 
 def read(page: str) -> Story:
-    """Measure one story by its source and, where it is built, by its page."""
+    """Measure one story."""
     text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
     said = in_sentences(text)
     return Story(
@@ -86,7 +86,7 @@ def read(page: str) -> Story:
         numbers=len(NUMBERS.findall(said)),
         figures=len(DRAWN.findall(text)),
         tables=len(TABLE.findall(text)),
-        cells=tuple(visible_cells(page)),
+        cells=tuple(visible_cells(text)),
     )
 
 
@@ -103,24 +103,10 @@ def in_sentences(markdown: str) -> str:
     return re.sub(r"<number>(.*?)</number>", r"{number}`\1`", kept)
 
 
-def visible_cells(page: str) -> Iterator[str]:
-    """Yield the code that a reader of the built page sees, cell by cell; of a page that is not built, of its source."""
-    from bs4 import BeautifulSoup
-
-    built = HTML / f"{page}.html"
-    if built.exists():
-        cells = BeautifulSoup(built.read_text(encoding="utf-8"), "html.parser").select("div.cell")
-        for cell in cells:
-            code = cell.select_one("div.cell_input pre")
-            if code and not cell.select_one("details div.cell_input"):
-                yield code.get_text()
-        return
-    from myst_nb.core.read import read_myst_markdown_notebook
-
-    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
-    for cell in read_myst_markdown_notebook(text, path=page).cells if "{code-cell}" in text else ():
-        hidden = {"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(cell.metadata.get("tags", []))
-        if cell.cell_type == "code" and not hidden:
+def visible_cells(text: str) -> Iterator[str]:
+    """Yield the code that a reader of a page sees, cell by cell."""
+    for cell in read_myst_markdown_notebook(text).cells if "{code-cell}" in text else ():
+        if cell.cell_type == "code" and not HIDDEN & {*cell.metadata.get("tags", [])}:
             yield cell.source
 
 
@@ -146,38 +132,8 @@ def failures(cells: tuple[str, ...]) -> list[str]:
     return lines or ([f"cell 1: {done.stderr.strip().splitlines()[-1]}"] if done.returncode else [])
 
 
-def main() -> int:
-    """Print a line a story; the exit status says whether each keeps to what it may hold."""
-    heads = ("words", "numbers/100", "figures", "tables", "cells", "run alone")
-    print(f"{'story':<36}" + "".join(f"{head:>13}" for head in heads))
-    good = True
-    for page in pages():
-        story = read(page)
-        failed = failures(story.cells)
-        counts = (story.words, f"{story.density:.1f}", story.figures, story.tables, len(story.cells))
-        row = (*counts, f"{len(story.cells) - len(failed)} of {len(story.cells)}")
-        print(f"{page:<36}" + "".join(f"{entry:>13}" for entry in row))
-        print(*(f"    {line}" for line in failed), sep="\n", end="\n" if failed else "")
-        good = good and not failed and not too_much(story)
-    return 0 if good else 1
-
-
 def too_much(story: Story) -> list[str]:
-    """Name what a story has too much of.
-
-    >>> too_much(Story("book/x", 1801, 0, 5, 0, ("x = 1",)))
-    ['1801 words, at most 1800']
-    """
-    longest = max((len(cell.strip().splitlines()) for cell in story.cells), default=0)
-    counts = {
-        "words": story.words,
-        "figures": story.figures,
-        "tables": story.tables,
-        "cells": len(story.cells),
-        "lines": longest,
-    }
+    """Name what a story has too much of."""
+    counts = {name: getattr(story, name) for name in ("words", "figures", "tables")} | {"cells": len(story.cells)}
+    counts["lines"] = max((len(cell.strip().splitlines()) for cell in story.cells), default=0)
     return [f"{count} {name}, at most {MOST[name]}" for name, count in counts.items() if count > MOST[name]]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
