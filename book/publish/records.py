@@ -73,36 +73,6 @@ class Record(Result):
     provenance: dict
 
 
-def write_result(name: str, summary: str, result: Result, provenance: Mapping[str, object], folder: Path) -> Path:
-    """Write a result to ``NAME.json`` and its arrays to ``NAME.npz``: first under temporary names, then renamed.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, a tolerance belongs to no array, or an array would be pickled.
-    """
-    _check_finite(name, result)
-    packed = _pack(result.arrays)
-    body = {
-        "experiment": name,
-        "summary": summary,
-        "values": {key: _sparse(asdict(value)) for key, value in result.values.items()},
-        "arrays": {
-            key: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(key, 0.0)}
-            for key, a in result.arrays.items()
-        },
-        "arrays_sha256": hashlib.sha256(packed).hexdigest() if result.arrays else None,
-        "provenance": dict(provenance),
-    }
-    body["sha256"] = seal(body)
-    path = folder / f"{name}.json"
-    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
-        if result.arrays:
-            write_atomically(path.with_suffix(".npz"), packed)
-        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
-    return path
-
-
 def _check_finite(name: str, result: Result) -> None:
     for key, value in result.values.items():
         for part, number in asdict(value).items():
@@ -129,12 +99,6 @@ def seal(body: dict) -> str:
     return hashlib.sha256(
         json.dumps({k: v for k, v in body.items() if k != "sha256"}, sort_keys=True).encode()
     ).hexdigest()
-
-
-def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: np.asarray(a) for name, a in arrays.items()})
-    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -184,20 +148,48 @@ def data_folder(name: str) -> Path | None:
 
 
 def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write its record."""
+    """Compute an experiment and write ``NAME.json`` and its arrays, ``NAME.npz``: under temporary names, then renamed.
+
+    Raises
+    ------
+    NotFound
+        If an input is not on this machine.
+    ValueError
+        If a number is not finite, a tolerance belongs to no array, or an array would be pickled.
+    """
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
     make_writable(folder)
     where = where or device.choose()
     start = time.perf_counter()
     result = experiment.compute(where)
-    provenance = {
-        "models": [checkpoints.find(name).provenance() for name in experiment.models],
-        "data": list(experiment.data),
-        "seed": experiment.seed,
-        **device.describe_run(where, time.perf_counter() - start, experiment.command),
+    seconds = time.perf_counter() - start
+    _check_finite(experiment.name, result)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **{name: np.asarray(array) for name, array in result.arrays.items()})
+    body = {
+        "experiment": experiment.name,
+        "summary": experiment.summary,
+        "values": {key: _sparse(asdict(value)) for key, value in result.values.items()},
+        "arrays": {
+            key: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(key, 0.0)}
+            for key, a in result.arrays.items()
+        },
+        "arrays_sha256": hashlib.sha256(packed.getvalue()).hexdigest() if result.arrays else None,
+        "provenance": {
+            "models": [checkpoints.find(name).provenance() for name in experiment.models],
+            "data": list(experiment.data),
+            "seed": experiment.seed,
+            **device.describe_run(where, seconds, experiment.command),
+        },
     }
-    return write_result(experiment.name, experiment.summary, result, provenance, folder)
+    body["sha256"] = seal(body)
+    path = folder / f"{experiment.name}.json"
+    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
+        if result.arrays:
+            write_atomically(path.with_suffix(".npz"), packed.getvalue())
+        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    return path
 
 
 def load(name: str, folder: Path) -> Record:
