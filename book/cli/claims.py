@@ -1,6 +1,5 @@
 """Print the verdict on every claim, as the chapters' cells gave them."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,6 @@ def add_arguments(parser):
     """Take which claims to show and whether each must have a verdict."""
     parser.add_argument("ids", nargs="*", metavar="ID", help="a document's letter (K, M, I, P, B) or ids such as K-15")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a claim shown has no verdict")
-    parser.add_argument("--json", action="store_true", help="print the whole ledger as JSON, as the book publishes it")
     parser.add_argument(
         "--from",
         dest="folder",
@@ -26,11 +24,6 @@ def run(arguments) -> int:
     if not arguments.folder.is_dir():
         raise FileNotFoundError(f"--from must be a folder of recorded outputs, and {arguments.folder} is none")
     verdicts = ledger.collect(arguments.folder)
-    if arguments.json:
-        if arguments.ids:
-            raise ValueError("--json prints the whole ledger: leave the claims out")
-        print(json.dumps(ledger.publish(verdicts), indent=1, ensure_ascii=False))
-        return 1 if arguments.check and any(c.id not in verdicts for c in ledger.claims()) else 0
     asked = [i.upper() for i in arguments.ids]
     known = [c.id for c in ledger.claims()]
     if unknown := [i for i in asked if i not in known and i not in ledger.DOCUMENTS]:

@@ -161,6 +161,3 @@ def test_claims_counts_what_is_open(tmp_path, capsys):
     assert f"1 of {mine} claims have a verdict" in capsys.readouterr().out
     assert main(["claims", "K", "--check", "--from", str(tmp_path)]) == 1
     assert main(["claims", "k-01", "--check", "--from", str(tmp_path)]) == 0
-    assert main(["claims", "--json", "--from", str(tmp_path)]) == 0
-    assert main(["claims", "--json", "--check", "--from", str(tmp_path)]) == 1
-    assert main(["claims", "K", "--json", "--from", str(tmp_path)]) == 2
