@@ -1,4 +1,4 @@
-"""The ledger on pages: its table with a filter and a game, the documents as cards, a figure, a copy as JSON; two roles.
+"""The ledger on pages: its table with a filter, the documents as cards, a figure, a copy as JSON; two roles.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
 cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
@@ -26,7 +26,6 @@ from book.publish.phrases import COLUMN, as_math, breakable
 from claims_kit.ledger import OPEN, ORDER, count, counted, outcome_of, surprising_first
 
 log = logging.getLogger(__name__)
-GAME = '<div class="claims-game bet" hidden></div>'
 REFERENCES = ledger.ROOT / "book" / "references.bib"
 
 
@@ -180,14 +179,6 @@ class Filter(Ledger):
             f'<p>The same as data: <a href="{up}ledger.json" download="ledger.json">ledger.json</a>.</p>'
         )
         return [nodes.raw("", form, format="html")]
-
-
-class Game(Ledger):
-    """``claims-game``: the place of the game, which the script makes of the table on the same page."""
-
-    def run(self):
-        """Mark the place."""
-        return [nodes.raw("", GAME, format="html")]
 
 
 def choice(name: str, label: str, options: dict[str, str]) -> str:
@@ -344,7 +335,6 @@ def setup(app):
     app.add_directive("definitions-table", Definitions)
     app.add_directive("claims-figure", Figure)
     app.add_directive("claims-filter", Filter)
-    app.add_directive("claims-game", Game)
     app.add_directive("document-cards", Cards)
     app.add_directive("side-by-side", SideBySide)
     app.add_role("evidence", Evidence())

@@ -90,14 +90,6 @@ class Question(Directive):
         return [nodes.container("", image, asked, words, classes=["question"])]
 
 
-class Questions(Directive):
-    """The cards, side by side where there is room."""
-
-    def run(self):
-        """Parse them."""
-        return [self.parse(self.content, "questions")]
-
-
 class Diagram(Directive):
     """``diagram``: a picture of a transformer, in the colours of the page; its argument lights parts.
 
@@ -131,5 +123,4 @@ def setup(app):
     app.add_role("number", Number())
     app.add_directive("picture", Picture)
     app.add_directive("question", Question)
-    app.add_directive("questions", Questions)
     app.add_directive("diagram", Diagram)

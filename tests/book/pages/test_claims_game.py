@@ -2,7 +2,6 @@
 
 import pytest
 
-from book._ext.claims import GAME
 from tests.book.pages import play_pages
 from tests.book.pages.book_pages import PHONE, ROOT
 
@@ -23,7 +22,7 @@ def file(tmp_path_factory):
     assets = (ROOT / "book" / "assets").as_uri()
     path.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><link rel="stylesheet" href="{assets}/book.css">'
-        f'<body class="bd-article">{GAME}<table class="claims">{rows}</table>'
+        f'<body class="bd-article"><div class="claims-game bet" hidden></div><table class="claims">{rows}</table>'
         f'<script src="{assets}/claims-game.js" defer></script></body></html>'
     )
     return path
