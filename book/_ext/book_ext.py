@@ -29,7 +29,7 @@ MOVED = """<!doctype html>
 def use_cache(app, config):
     """Render the stored executions; a change of the build's own code makes Sphinx read every page again."""
     execution.environment()
-    config.nb_execution_cache_path = str(execution.cache_path())
+    config.nb_execution_cache_path = str(execution.CACHE)
     config.book_machinery = execution.machinery()
 
 

@@ -46,7 +46,7 @@ def executed(app, docname: str):
 
     notebook = read_myst_markdown_notebook(text, path=str(source))
     try:
-        return get_cache(str(execution.cache_path())).merge_match_into_notebook(notebook)[1]
+        return get_cache(str(execution.CACHE)).merge_match_into_notebook(notebook)[1]
     except KeyError:  # executed while it was read, into no cache
         return notebook
 

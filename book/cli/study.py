@@ -40,10 +40,11 @@ def run(arguments) -> int:
     tables, notebooks = {}, {}
     for model, name in names.items():
         folder = runs.run(page, out / name, values[model], html=arguments.html)
-        notebooks[name] = read(folder / runs.executed_name(page), as_version=4)
+        notebooks[name] = read(folder / f"{Path(page).name}.ipynb", as_version=4)
         tables[name] = summary(notebooks[name])
     judged = {name: verdicts(notebook) for name, notebook in notebooks.items()}
-    told = {claim.id: of.outcome for claim, of in book_verdicts(page)}
+    book = ledger.collect().items()
+    told = {claim: of.outcome for claim, of in book if ledger.claim_of(claim).chapter == page}
     for claim in sorted(told):
         if any(of.get(claim) != told[claim] for of in judged.values()):
             for name, of in judged.items():
@@ -80,9 +81,3 @@ def verdicts(notebook) -> dict[str, str]:
     outputs = (out for cell in notebook.cells for out in cell.get("outputs", []))
     given = (out.get("data", {}).get(ledger.MIME) for out in outputs)
     return {verdict["id"]: verdict["outcome"] for verdict in given if verdict}
-
-
-def book_verdicts(page: str) -> list[tuple]:
-    """Return the claims of a page with the book's verdicts."""
-    known = ledger.collect()
-    return [(claim, known[claim.id]) for claim in ledger.claims() if claim.chapter == page and claim.id in known]

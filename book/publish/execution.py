@@ -20,6 +20,7 @@ from book.publish.recorded import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
+CACHE = BUILD / ".jupyter_cache"  # of the executed notebooks
 RECORDED = ROOT / "book" / "recorded"
 TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application/vnd.analysis.verdict+json")
 KIT = "claims/claims_kit"
@@ -105,11 +106,6 @@ def page_name(path: Path, folder: Path | None = None) -> str:
     'evidence/semi-bias'
     """
     return path.relative_to(folder or ROOT / "book").with_suffix("").as_posix()
-
-
-def cache_path() -> Path:
-    """Return the jupyter-cache of the executed notebooks."""
-    return BUILD / ".jupyter_cache"
 
 
 def executed_path(page: str | None = None) -> Path:
@@ -219,7 +215,7 @@ def store(notebook, path: Path, cells: list[dict], key: str) -> None:
     from jupyter_cache.base import CacheBundleIn
 
     with lock(BUILD / ".cache.lock"):
-        get_cache(str(cache_path())).cache_notebook_bundle(
+        get_cache(str(CACHE)).cache_notebook_bundle(
             CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}), check_validity=False, overwrite=True
         )
         page, there = page_name(path), pages()

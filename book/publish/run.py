@@ -203,15 +203,6 @@ def render(folder: Path) -> Path:
     return folder / "_build" / "html"
 
 
-def executed_name(chapter: str) -> str:
-    """Return what the executed notebook is called in the folder of the run.
-
-    >>> executed_name("evidence/semi-bias")
-    'semi-bias.ipynb'
-    """
-    return f"{chapter.rpartition('/')[2]}.ipynb"
-
-
 def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -> Path:
     """Execute with parameters set, then render; return the folder.
 
@@ -254,7 +245,7 @@ def execute_into(out: Path, notebook, chapter: str, values: dict[str, str], *, h
         announce(notebook, values)
         new = Path(work) / "new"
         new.mkdir()
-        nbformat.write(notebook, new / executed_name(chapter))
+        nbformat.write(notebook, new / f"{Path(chapter).name}.ipynb")
         if html:
             folder = Path(work) / "project"
             folder.mkdir()
