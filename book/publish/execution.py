@@ -181,17 +181,12 @@ def title(name: str) -> str:
         return next(line.removeprefix("# ").strip() for line in lines if line.startswith("# "))
 
 
-def absolute_folders() -> None:
-    """Name the folders of inputs in full, since in a process that starts elsewhere a relative one is another."""
-    for name, value in list(os.environ.items()):
-        if name in FOLDERS or name.startswith(ONE_FOLDER):
-            given = (ROOT / os.path.expanduser(path) for path in value.split(os.pathsep) if path)
-            os.environ[name] = os.pathsep.join(str(path.resolve()) for path in given)
-
-
 def environment(private: Path | None = None) -> None:
     """Make kernels independent of the user's home folder, of a model hub and of the number of cores."""
-    absolute_folders()  # kernels start inside book/
+    for name, value in list(os.environ.items()):
+        if name in FOLDERS or name.startswith(ONE_FOLDER):  # in full, since kernels start inside book/
+            given = (ROOT / os.path.expanduser(path) for path in value.split(os.pathsep) if path)
+            os.environ[name] = os.pathsep.join(str(path.resolve()) for path in given)
     private = private or BUILD / ".private"
     homes = {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "jupyter", "JUPYTER_DATA_DIR": "jupyter-data"}
     for name, folder in {**homes, "MPLCONFIGDIR": "matplotlib"}.items():

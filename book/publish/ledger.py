@@ -20,27 +20,15 @@ from claims_kit.ledger import MEANINGS, MIME, ORDER, OUTCOMES, BadLedger
 __all__ = ["MEANINGS", "MIME", "ORDER", "OUTCOMES", "BadLedger"]
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "book" / "claims.yml"
-DOCUMENTS = {
-    "K": "GPT-2's attention biases",
-    "M": "Attention as a weighted mean",
-    "I": "Induction-head slides",
-    "P": "Patterns and messages",
-    "B": "The geometry of BERT",
+ABOUT = {  # of each document: its name, its key of book/references.bib, what a bare number and an element are called
+    "K": ("GPT-2's attention biases", "kamoda-posenc", "section", "the page's"),
+    "M": ("Attention as a weighted mean", "llmsbook-attention", "section", "the chapter's"),
+    "I": ("Induction-head slides", "umd-induction", "slide", "the slides'"),
+    "P": ("Patterns and messages", "mccormick2025patterns", "step", "the post's"),
+    "B": ("The geometry of BERT", "bonino2025geometry", "section", "the paper's"),
 }
-SOURCES = {
-    "K": "kamoda-posenc",
-    "M": "llmsbook-attention",
-    "I": "umd-induction",
-    "P": "mccormick2025patterns",
-    "B": "bonino2025geometry",
-}  # keys of book/references.bib
-PLACES = {
-    "K": ("section", "the page's"),
-    "M": ("section", "the chapter's"),
-    "I": ("slide", "the slides'"),
-    "P": ("step", "the post's"),
-    "B": ("section", "the paper's"),
-}  # what a bare number and an element are called
+DOCUMENTS = {letter: name for letter, (name, *_) in ABOUT.items()}
+SOURCES = {letter: key for letter, (_, key, *_) in ABOUT.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +64,7 @@ def place(claim: Claim) -> str:
     >>> [place(Claim(id=id, place=where, claim="", document="", chapter="")) for id, where in places.items()]
     ["section 5.1, the paper's Fig. 8", "the paper's (3.4)"]
     """
-    section, theirs = PLACES[claim.id[0]]
+    _, _, section, theirs = ABOUT[claim.id[0]]
     words = re.sub(r"^(\d(?:\.\d+)*)(?=,|$)", rf"{section} \1", re.sub(r"Fig\.(?=\d)", "Fig. ", claim.place))
     return re.sub(r"([Ff]ig\. \d|Table \d|\(\d\.\d|Thm|Prop|Rem|eq \d|line \d)", rf"{theirs} \1", words, count=1)
 
@@ -104,7 +92,7 @@ def claims(path: Path = FILE) -> tuple[Claim, ...]:
     if unknown := [claim.id for claim in rows if claim.id[:1] not in DOCUMENTS]:
         raise BadLedger(
             f"{path}: {unknown[0]} belongs to no known document ({', '.join(DOCUMENTS)}); a new one needs "
-            "its letter in DOCUMENTS, SOURCES and PLACES of book/publish/ledger.py"
+            "its letter in ABOUT of book/publish/ledger.py"
         )
     return rows
 
