@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from docutils import nodes
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx_proof.proof_type import PROOF_TYPES
 
@@ -17,7 +16,6 @@ from book._ext.shared import Directive, row, spanning, table
 from book._ext.verdicts import slug
 from book.publish import execution, known
 
-log = logging.getLogger(__name__)
 FIRST = ("not found", "partly", "known", "one code base")
 """The degrees in the order of the table: what may be new comes first, what is about one code base last."""
 
@@ -75,18 +73,10 @@ class Proven:
     def run(self):
         """Add the line to what the statement itself makes."""
         self.env.note_dependency(str(known.FILE))
-        made, entry = super().run(), entries().get(self.options.get("label", ""))
+        entry = entries().get(label := self.options.get("label", ""))
         if entry is None:
-            log.warning(
-                "%s has no entry for the %s %r",
-                known.FILE.name,
-                self.name,
-                self.options.get("label", ""),
-                location=(self.env.docname, self.lineno),
-                type="known",
-                subtype="missing",
-            )
-            return made
+            raise self.error(f"{known.FILE.name} has no entry for the {self.name} {label!r}")
+        made = super().run()
         said, messages = self.state.inline_text(entry.text, self.lineno)
         made[0][-1] += nodes.paragraph("", "", *line(entry, *said), classes=["known-elsewhere"])
         return [*made, *messages]
