@@ -1,8 +1,8 @@
 """The ledger on pages: its table with a filter, the documents as cards, a figure, a copy as JSON; two roles.
 
 The verdicts are read from the text outputs of the chapters as they were last executed, so the page cannot say what no
-cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim whose chapter is in the
-book but has no verdict is a warning, which fails the build.
+cell has computed; ``book_ext`` has these pages read again when anything was executed. A claim without
+a verdict is a warning, which fails the build.
 """
 
 import html
@@ -48,7 +48,13 @@ class Table(Ledger):
     def run(self):
         """Build the table; warn of claims that their chapter leaves open."""
         verdicts = self.read()
-        self.warn([claim for claim in ledger.claims() if claim.id not in verdicts])
+        awaited: dict[str, list[str]] = {}
+        for claim in ledger.claims():
+            if claim.id not in verdicts:
+                awaited.setdefault(claim.chapter, []).append(claim.id)
+        for chapter, ids in awaited.items():
+            where = self.env.docname, self.lineno
+            log.warning("the chapter %s gives no verdict on %s", chapter, ", ".join(ids), location=where)
         names = (anchor("claim", claim.id) for claim in ledger.claims())
         self.env.domaindata["std"]["anonlabels"].update({name: (self.env.docname, name) for name in names})
         return [self.of(ledger.testable(), verdicts, "claims")]
@@ -59,21 +65,6 @@ class Table(Ledger):
         rows = [self.claim_row(claim, verdicts.get(claim.id)) for claim in ordered]
         header = ["Claim", "What the document says", "Verdict", "What we found"]
         return table(header, rows, [8, 36, 14, 42], *names, "colwidths-given")
-
-    def warn(self, claims: list[ledger.Claim]) -> None:
-        """Warn of claims without a verdict, but for those of chapters that are awaited."""
-        awaited = set(self.config.claims_awaited) - {name.removeprefix("book/") for name in self.env.found_docs}
-        missing = [claim for claim in claims if claim.chapter not in awaited]
-        for chapter in dict.fromkeys(c.chapter for c in missing):
-            log.warning(
-                "the chapter %s is %s and gives no verdict on %s",
-                chapter,
-                "in the book" if f"book/{chapter}" in self.env.found_docs else "not in the book",
-                ", ".join(c.id for c in missing if c.chapter == chapter),
-                location=(self.env.docname, self.lineno),
-                type="claims",
-                subtype="open",
-            )
 
     def claim_row(self, claim: ledger.Claim, verdict: ledger.Verdict | None) -> nodes.row:
         """Build the row of a claim: id, place and wording, outcome, evidence with a link to the cell that found it."""
@@ -330,7 +321,6 @@ def publish(app, error):
 
 def setup(app):
     """Register directives, roles and events."""
-    app.add_config_value("claims_awaited", [], "env")  # chapters of the plan that this edition does without
     app.add_directive("claims-table", Table)
     app.add_directive("definitions-table", Definitions)
     app.add_directive("claims-figure", Figure)

@@ -10,7 +10,6 @@ from analysis.core.files import write_json
 from book._ext import claims as claims_page
 from book.publish import execution, ledger
 
-OTHERS = sorted({claim.chapter for claim in ledger.claims()} - {"evidence/semi-bias"})
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
 CONFIG = {
     "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
@@ -28,7 +27,7 @@ CONFIG = {
 def warnings(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives its warnings."""
 
-    def build(verdicts, *, chapters=("evidence/semi-bias",), awaited=(), text="") -> str:
+    def build(verdicts, *, chapters=("evidence/semi-bias",), text="") -> str:
         outputs = [
             {"output_type": "display_data", "metadata": {}, "data": verdict._repr_mimebundle_()} for verdict in verdicts
         ]
@@ -43,9 +42,8 @@ def warnings(tmp_path, monkeypatch):
         for name in chapters:
             (book / f"{name}.ipynb").write_text(json.dumps(notebook))
         folders = str(book.parent), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html"
-        config = {**CONFIG, "claims_awaited": [*OTHERS, *awaited]}
         with (tmp_path / "warnings").open("w") as stream:
-            Sphinx(*folders, confoverrides=config, status=None, warning=stream, freshenv=True).build()
+            Sphinx(*folders, confoverrides=CONFIG, status=None, warning=stream, freshenv=True).build()
         return (tmp_path / "warnings").read_text()
 
     return build
@@ -56,8 +54,8 @@ def verdicts(letter: str = "K") -> list[ledger.Verdict]:
 
 
 WRONG = {
-    "a claim left open": ({"verdicts": verdicts()[:-2]}, "is in the book and gives no verdict on K-27, K-28"),
-    "a chapter left out": ({"verdicts": [], "chapters": ()}, "is not in the book and gives no verdict on K-01"),
+    "a claim left open": ({"verdicts": verdicts()[:-2]}, "evidence/semi-bias gives no verdict on K-27, K-28"),
+    "a chapter left out": ({"verdicts": [], "chapters": ()}, "evidence/semi-bias gives no verdict on K-01"),
     "two verdicts": ({"verdicts": [*verdicts(), verdicts()[0]]}, "K-01 has two verdicts"),
     "no such claim": ({"verdicts": verdicts(), "text": "{evidence}`K-99`"}, "K-99 is not in the ledger"),
     "no such number": (
@@ -71,10 +69,6 @@ WRONG = {
 def test_what_a_page_leaves_open_or_asks_for_in_vain_is_a_warning(name, warnings):
     given, said = WRONG[name]
     assert said in warnings(**given)
-
-
-def test_only_chapters_that_are_awaited_may_leave_claims_open(warnings):
-    assert "no verdict" not in warnings([], chapters=(), awaited=("evidence/semi-bias",))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ CONFIG = {
     "root_doc": "book/one",
     "html_theme": "basic",
     "nb_execution_mode": "off",
-    "claims_awaited": [],
 }
 PAGES = {
     "one": "# One\n",
