@@ -43,11 +43,6 @@ def find(name: str) -> records.Experiment:
     return replace(found, name=name, command=f"python -m book record {name}")
 
 
-def recorded(name: str) -> bool:
-    """Say whether the book has a record of an experiment: one that needs a GPU may await it."""
-    return (FOLDER / f"{name}.json").exists()
-
-
 def load(name: str) -> records.Record:
     """Read the book's record of an experiment; see :func:`book.publish.records.load`."""
     return records.load(name, FOLDER)

@@ -65,13 +65,11 @@ def judge_papers() -> None:
         raise SystemExit("a paper's claim is open")
 
 
-def place_reports(html: Path) -> list[Path]:
-    """Put all reports into the built book; return their pages."""
-    places = [html / "reports" / name for name in MODELS]
-    for place in places:
-        shutil.copytree(MADE / place.name, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK, WRITTEN))
-    shutil.copytree(MADE / PAPERS.name, html / "judged", dirs_exist_ok=True)
-    return [place / "index.html" for place in places]
+def place_reports(html: Path) -> None:
+    """Put all reports into the built book."""
+    places = {**{name: f"reports/{name}" for name in MODELS}, PAPERS.name: "judged"}
+    for name, place in places.items():
+        shutil.copytree(MADE / name, html / place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARK, WRITTEN))
 
 
 if __name__ == "__main__":

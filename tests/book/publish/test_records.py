@@ -211,7 +211,7 @@ def test_a_resealed_record_has_the_inputs_the_summary_and_the_licences_that_are_
 
 @pytest.mark.parametrize("name", experiments.modules())
 def test_every_experiment_has_a_whole_record(name):
-    if not experiments.recorded(name):
+    if not (experiments.FOLDER / f"{name}.json").exists():
         assert experiments.find(name).needs_gpu  # what awaits one
         return
     records.check_provenance(experiments.find(name), experiments.load(name))
