@@ -34,7 +34,7 @@ from analysis.transformer.attention import (
     weigh,
 )
 
-MAPS, MAPS_BESIDE = 3.3, 7
+MAPS, MAPS_BESIDE = 3.3, 7.0
 """How many tensors as large as all maps of a layer live at once in a model: scores, the same where keys are hidden,
 weights. Measured are 2.3 to 3.0 with all that a census takes, at 1,024 to 4,096 tokens; a tenth is margin. And how many
 more of one text where positions are added to scores: 1.6 in a BLOOM, 5.4 in a DeBERTa."""
@@ -310,7 +310,7 @@ def visit_layers(
     return output
 
 
-def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: float = 0) -> None:
+def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: float = 0.0) -> None:
     """Refuse texts of whose maps one layer's do not fit: those of the model itself; ours are made before it makes them.
 
     ``beside`` is how many maps more of one text there are.
