@@ -2,21 +2,16 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from book.experiments import smollm2_sink as experiment
+from tests.analysis.tiny import random_llama
 
-LAYERS, HEADS = 30, 4
+LAYERS = 30
 
 
 @pytest.fixture(scope="module")
 def network():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
-    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, initializer_range=0.1, **sizes)
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    model.set_attn_implementation("eager")
-    return model
+    return random_llama(num_hidden_layers=LAYERS, initializer_range=0.1)
 
 
 @pytest.fixture(scope="module")
