@@ -32,3 +32,8 @@ def taken_from_modules(path: Path):
 def test_every_name_that_is_taken_from_a_module_is_there(path):
     missing = [f"{module.__name__}.{name}" for name, module in taken_from_modules(path) if not hasattr(module, name)]
     assert not missing
+
+
+def test_the_search_finds_names():
+    found = list(taken_from_modules(ROOT / "book" / "lab" / "score_survey.py"))
+    assert ("load", importlib.import_module("analysis.models.pretrained")) in found
