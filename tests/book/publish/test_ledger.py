@@ -71,11 +71,6 @@ def test_every_verdict_is_recorded_with_the_condition_that_it_rests_on():
     assert [v.id for v in ledger.collect().values() if not v.condition] == []
 
 
-def test_the_first_evidence_on_the_geometry_of_bert_says_what_was_not_seen():
-    page = (ledger.ROOT / "book" / "evidence" / "bert-similarity.md").read_text(encoding="utf-8")
-    assert "images and the weights of its classifier were not seen" in page
-
-
 def test_a_missing_claims_file_says_where_to_run(tmp_path):
     with pytest.raises(BadLedger, match="run this in a checkout"):
         ledger.claims(tmp_path / "claims.yml")
