@@ -224,6 +224,7 @@ def measure(
         if arguments.control is None
         else reading.load(fresh_model(model, arguments.control), tokenizer=tokenizer)
     )
+    pretrained.check_reads_text(read)
     limit = min(arguments.longest, read.room or arguments.longest)
     given = tokenise(tokenizer, passages, limit, read.config.vocab_size)
     if processes.rank == 0 and given.lengths():

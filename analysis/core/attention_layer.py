@@ -184,6 +184,7 @@ class AttentionLayer(Frozen):
                 "W_Q, W_K and W_V must be (head, model, channel), got shapes "
                 f"{tuple(self.W_Q.shape)}, {tuple(self.W_K.shape)}, {tuple(self.W_V.shape)}"
             )
+        # Heads share keys and values in groups; values may be of another width than queries.
         (heads, model, channel), (groups, _, value) = self.W_Q.shape, self.W_V.shape
         if not (heads and groups and channel and model) or heads % groups:
             raise ValueError(

@@ -265,6 +265,7 @@ def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> It
     analysis.core.files.Refused: ... holds results of another kind ('census'): ...
     """
     folder = Path(folder)
+    # Nothing foreign may lie in it, and its mark must be a file of ours.
     is_new = not folder.exists()
     make_writable(folder)
     mark = folder / MARK
@@ -275,6 +276,7 @@ def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> It
             f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
             f"empty, or one of an earlier {kind}"
         )
+    # One process at a time, of one kind, over files that nobody changed since.
     with mark.open("a+", encoding="utf-8", errors="replace") as file:
         _lock_at_once(file, f"another {kind} is writing into {folder}: wait for its end, or give another folder")
         file.seek(0)

@@ -222,6 +222,7 @@ def _read(
     named = [finite] if isinstance(finite, str) else finite
     found = []
     for place, parameter in enumerate(parameters):
+        # A tensor, several of them, or a dataclass whose first tensor stands for it.
         arms = _arms(parameter.annotation)
         for arm in arms:
             several = typing.get_origin(arm) is Sequence
@@ -230,6 +231,7 @@ def _read(
             if not _is_tensor(annotation):
                 continue
             check = next(check for dtype, check in _FORMS.items() if dtype in annotation.dtypes)
+            # Axes by name, after an optional batch.
             axes = annotation.dim_str.split()
             exact = not axes[0].startswith(("*", "..."))
             batch, axes = ("", axes) if exact else (axes[0].removeprefix("..."), axes[1:])

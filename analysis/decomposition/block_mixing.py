@@ -141,6 +141,7 @@ def additive_share(
     if len(rows) < 2:
         raise ValueError(f"rows must be at least two to draw from, got {len(rows)}")
 
+    # Rows whose blocks are drawn independently, twice.
     def draw() -> Tensor:
         n = len(rows)
         picks = torch.randint(n, (blocks, n), generator=generator)
@@ -155,6 +156,7 @@ def additive_share(
         raise ValueError("function has values, or squares of them, that are not finite on these rows")
     if not variance > 0:
         raise ValueError("function is constant on these rows: there is no variance to explain")
+    # Sobol's first-order share: exchange one block at a time, and see what goes along with f.
     explained = torch.zeros((), dtype=f.dtype, device=f.device)
     for i in range(blocks):
         mixed = second.clone()

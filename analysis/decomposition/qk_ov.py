@@ -299,6 +299,7 @@ def change_gauge(
         condition = torch.linalg.cond(matrix)
         if not (condition <= 1 / torch.finfo(matrix.dtype).eps).all():
             raise ValueError(f"{name} must be invertible in every head, its condition number is {condition.max():.3g}")
+    # Queries by G and keys by its inverse transposed: their products stay.
     if G is not None:
         inverse = torch.linalg.inv(G).mT
         weights = replace(
@@ -308,6 +309,7 @@ def change_gauge(
             b_Q=(weights.b_Q[:, None] @ G)[:, 0],
             b_K=(weights.b_K[:, None] @ inverse)[:, 0],
         )
+    # Values by H, and the output matrix undoes it.
     if H is not None:
         weights = replace(
             weights, W_V=weights.W_V @ H, b_V=(weights.b_V[:, None] @ H)[:, 0], W_O=torch.linalg.solve(H, weights.W_O)

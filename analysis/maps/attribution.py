@@ -67,39 +67,6 @@ def divergence(scores: Rows, visible: Visible | None = None) -> Float[Tensor, "*
     return _divergence(scores.double(), mask).to(scores.dtype)
 
 
-def path_mean(scores: Rows, visible: Visible | None = None) -> Rows:
-    r"""Return the mean attention on the straight path from uniform: :math:`\bar p = \int_0^1 \mathrm{softmax}(ts)\,dt`.
-
-    Notes
-    -----
-    Gauss-Legendre quadrature on panels whose width follows from where :math:`Z(t) = \sum_j e^{ts_j}` can vanish. For
-    complex ``t = a + ib``, with ``R`` the range of the row's scores, it does not where ``|b| <= (pi/2) / R``, because
-    all terms then lie in a quarter of the plane. Nor does it where ``|b| <= (pi/2) a / L`` with ``L = log(n / REST)``:
-    the keys that are more than ``L / a`` below the best have together less than ``REST`` of its weight, and the others
-    lie in a quarter of the plane. Around each panel an ellipse of parameter ``RHO`` fits into one of these regions, and
-    the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
-    analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
-    ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
-    ``L log R``. The weights are computed in float64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`attribute_divergence`.
-
-    Examples
-    --------
-    Of two keys, the one that is ``s`` better has ``log(2 / (1 + exp(-s))) / s`` less than all on the way:
-
-    >>> mean = path_mean(torch.tensor([0.0, 2.0], dtype=torch.float64))
-    >>> bool((mean[1] - math.log((1 + math.exp(2)) / 2) / 2).abs() < 1e-15)
-    True
-    """
-    check_detached("scores", scores)
-    scores, mask = _check(scores, visible)
-    return _path_mean(scores.double(), mask).to(scores.dtype)
-
-
 def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visible | None = None) -> Attribution:
     r"""Attribute each row's divergence from uniform over the parts of its score.
 
@@ -108,9 +75,9 @@ def attribute_divergence(parts: Float[Tensor, "part *batch key"], visible: Visib
         \phi_k = \int_0^1 t\,\mathrm{Cov}_{p_t}(s, s_k)\,dt = \sum_j (p_j - \bar p_j)\, s_{kj}, \qquad
         p_t = \mathrm{softmax}(ts),\; s = \sum_k s_k
 
-    with :math:`p = p_1` and :math:`\bar p` of :func:`path_mean`: an integral by parts, after which a part costs one dot
-    product. The :math:`\phi_k` sum to the divergence; a part that is constant along a row gets exactly 0; what a part
-    gets does not depend on how the others are cut.
+    with :math:`p = p_1` and :math:`\bar p = \int_0^1 p_t\,dt`, the mean attention on the path: an integral by parts,
+    after which a part costs one dot product. The :math:`\phi_k` sum to the divergence; a part that is constant along a
+    row gets exactly 0; what a part gets does not depend on how the others are cut.
 
     All this is before rounding. Each part comes back with an error of about ``eps`` of the dtype times its largest
     entry, so large parts that cancel miss the divergence by about ``eps * max |part|``: ``Attribution.gap`` says by how
@@ -233,7 +200,18 @@ def path_nodes(reach: float, keys: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _path_mean(scores: Tensor, mask: Tensor) -> Tensor:
-    """Integrate, rows of like range at once; ``scores`` are finite, in float64."""
+    r"""Return the mean attention on the path: rows of like range at once, of finite scores in float64.
+
+    Gauss-Legendre quadrature on panels whose width follows from where :math:`Z(t) = \sum_j e^{ts_j}` can vanish. For
+    complex ``t = a + ib``, with ``R`` the range of the row's scores, it does not where ``|b| <= (pi/2) / R``, because
+    all terms then lie in a quarter of the plane. Nor does it where ``|b| <= (pi/2) a / L`` with ``L = log(n / REST)``:
+    the keys that are more than ``L / a`` below the best have together less than ``REST`` of its weight, and the others
+    lie in a quarter of the plane. Around each panel an ellipse of parameter ``RHO`` fits into one of these regions, and
+    the mean of a quantity of range ``r`` is there at most ``1.49 r / 2``. So by the theorem on Gauss quadrature of
+    analytic functions (Trefethen 2013, theorem 19.3) the mean of such a quantity along the path is right to
+    ``1e-14 r``, whatever the scores, before rounding. Panels grow in proportion to ``t``: their number grows like
+    ``L log R``.
+    """
     keys = scores.shape[-1]
     rows = scores.masked_fill(~mask, -math.inf).reshape(-1, keys)
     rows = rows - rows.amax(-1, keepdim=True)

@@ -119,6 +119,7 @@ class MapStatistics(Sums):
         output = torch.empty_like(value)
         with torch.autocast(query.device.type, enabled=False):  # it would take some of the products in half precision
             sums = []
+            # Texts of one length go through the tiles together; padding is left out.
             for alike in _together(lengths, query.device):
                 length = lengths[alike[0]]
                 own, seen, carried = (part[alike, :, :length].flatten(0, 1) for part in (query, key, value))
@@ -286,6 +287,7 @@ def visit_maps(visit: Callable[[int, Tensor], None]) -> Callable[..., Tensor]:
         alone = _check(query, key, value, scale, lengths)
         dtype, (query, key, value) = value.dtype, _widen(query, key, value)
         output = torch.zeros_like(value)
+        # Padded texts are computed one by one, without their padding.
         pieces = (
             [(slice(None), query.shape[-2])]
             if lengths is None

@@ -57,6 +57,7 @@ class Tiles:
         >>> sums.row.tolist(), sums.diagonal[0].tolist()
         ([[1.0, 1.0, 1.0, 1.0]], [0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25])
         """
+        # Tiles of a few maps and rows, so that scores stay in the cache (or fill a GPU); maps fill up whole tiles.
         (maps, n, _), bits = query.shape, scale / math.log(2)
         rows = min(n, ROWS if query.device.type == "cpu" else BLOCK)
         size = 1 if query.device.type == "cpu" else min(max(1, TILE // (rows * n)), MAPS)
@@ -71,12 +72,14 @@ class Tiles:
             keys, values, columns, diagonals = key[tile].transpose(-1, -2), value[tile], column[tile], diagonal[tile]
             parts = (part[tile].split(rows, 1) for part in (query, total, inner, output))
             for i, (queries, sums, weighted, rows_out) in enumerate(zip(*parts, strict=True)):
+                # Scores of these rows, as powers of two, with later keys hidden.
                 high = queries.shape[1]
                 scores, exps, sheared = self._buffer(size, high, query)
                 torch.baddbmm(scores, queries, keys, beta=0, alpha=bits, out=scores)
                 later = None if future is None else future[i * rows : i * rows + high]
                 if later is not None:
                     scores.masked_fill_(later, -math.inf)
+                # The softmax, not yet divided by its sum; the entropy needs sum(s e^s) beside it.
                 scores -= scores.amax(-1, keepdim=True)
                 torch.exp2(scores, out=exps)  # three times as fast as exp; the scores are in bits
                 if later is not None:
@@ -84,6 +87,7 @@ class Tiles:
                 torch.sum(exps, -1, keepdim=True, out=sums)
                 scores *= exps
                 torch.sum(scores, -1, keepdim=True, out=weighted)
+                # What the rows write, and what columns and diagonals receive.
                 share = sums.reciprocal()
                 torch.bmm(exps, values, out=rows_out).mul_(share)
                 share = share.transpose(-1, -2)

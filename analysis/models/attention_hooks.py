@@ -172,6 +172,7 @@ def read_mask(mask: Tensor) -> tuple[bool, list[int] | None]:
             )
     n = visible.shape[-1]
     place = torch.arange(n, device=visible.device)
+    # A position is real if some query sees it; the real ones must come first.
     some = visible.any(1).any(-2)
     lengths = some.sum(-1)
     real = place < lengths[:, None]
@@ -180,6 +181,7 @@ def read_mask(mask: Tensor) -> tuple[bool, list[int] | None]:
             "padding must stand on the right of each sequence (tokenizer.padding_side = 'right'), and "
             "every sequence must have a token"
         )
+    # Compare with the two masks that are computed, except in the rows of padding.
     padded, keys = ~real[:, None, :, None], real[:, None, None, :]
     for causal, pattern in ((False, keys), (True, keys & (place <= place[:, None]))):
         if ((visible == pattern) | padded).all():

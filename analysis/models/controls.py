@@ -131,6 +131,7 @@ def random_attention_layer(
         raise ValueError(f"model must be a GPT-2 or a BERT, got a {model.config.model_type}")
     width = model.width
     check_memory(4 * width**2 * 8, f"an attention layer of width {width}")
+    # Drawn in float64, so that a draw is the same in every dtype.
     generator = torch.Generator().manual_seed(1_000_003 * seed + layer)
     deviation = model.config.initializer_range
     Ws = [torch.randn(width, width, generator=generator, dtype=torch.float64) * deviation for _ in range(4)]

@@ -24,13 +24,13 @@ def attention_inputs(
     Parameters
     ----------
     states
-        One for each layer, the first layer's first; more are left out.
+        One for each layer, the first layer's first; more are left out, and in a hybrid those without attention.
     """
     read = load(model)
-    states = list(states)[: len(read.layers)]
+    own = [(layer, states[layer]) for layer in read.layers.numbers]
     if read.family.norms[0].place != "input":
-        return states
-    return [model.get_submodule(read.norm_paths(layer)[0])(state) for layer, state in enumerate(states)]
+        return [state for _, state in own]
+    return [model.get_submodule(read.norm_paths(layer)[0])(state) for layer, state in own]
 
 
 def embed(

@@ -6,7 +6,7 @@ without a word. What belongs here: arguments. What does not: running a model on 
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -42,6 +42,8 @@ SKIPS_PADDING = {
     ),
 }
 """What a ``model_type`` tells padding by, where it does not count it as positions."""
+RECURRENT = ("recurrent_gemma",)
+"""Hybrids whose recurrent layers know no mask, so that a text is another one behind padding."""
 
 
 def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, Tensor]:
@@ -50,7 +52,8 @@ def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, T
     Parameters
     ----------
     inputs
-        What its tokenizer returns, or ids alone, ``(batch, position)``; lists and arrays are taken as tensors.
+        What its tokenizer or processor returns, or alone what it mainly reads: ids, ``(batch, position)``, images or
+        sounds. Lists and arrays are taken as tensors.
 
     Raises
     ------
@@ -59,7 +62,8 @@ def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, T
         another form; if there is padding on the left that the model counts as positions; or if a text has more tokens
         than the model has learned positions for.
     """
-    named, where = inputs if isinstance(inputs, Mapping) else {"input_ids": inputs}, next(model.parameters()).device
+    named = inputs if isinstance(inputs, Mapping) else {main_input(model): inputs}
+    where = input_device(model)
     found = {}
     for name, value in named.items():
         if value is None:
@@ -68,7 +72,7 @@ def read_inputs(model: torch.nn.Module, read: Model, inputs: Any) -> dict[str, T
             raise ValueError(
                 f"{name} is not followed here: {INSTEAD.get(name, 'leave it out')} (followed are {', '.join(FOLLOWED)})"
             )
-        if not _takes(model, name):
+        if not takes(model, name):
             raise ValueError(f"{type(model).__name__} takes no {name}: leave it out")
         found[name] = _as_tensor(name, value).to(where)
     for name, value in found.items():
@@ -110,7 +114,30 @@ def _as_tensor(name: str, value: Any) -> Tensor:
         ) from None
 
 
-def _takes(model: torch.nn.Module, name: str) -> bool:
+def input_device(model: torch.nn.Module) -> torch.device:
+    """Return where a model takes its inputs: one whose first parameters are left in files takes them from memory."""
+    where = next(model.parameters()).device
+    return torch.device("cpu") if where.type == "meta" else where
+
+
+def main_input(model: torch.nn.Module) -> str:
+    """Name what a model mainly reads: ids, unless it says otherwise."""
+    return getattr(model, "main_input_name", "input_ids")
+
+
+def running_part(read: Model, names: Iterable[str] = ()) -> torch.nn.Module:
+    """Return what runs to show a stack: an encoder, or one half of a CLIP, alone; the whole for all else.
+
+    The whole runs too where ``names`` has arguments that the part doesn't take.
+    """
+    module, stack = read.module, read.family.stack
+    if not (stack in ("text", "vision") or (stack == "encoder" and takes(module, "decoder_input_ids"))):
+        return module
+    part = module.get_submodule(read.tensors.prefix + read.family.layer.partition(".")[0])
+    return part if all(takes(part, name) for name in names) else module
+
+
+def takes(model: torch.nn.Module, name: str) -> bool:
     """Say whether a model has an argument of this name; many take others without a word and drop them."""
     modules = (model, getattr(model, "base_model", model))
     return any(name in inspect.signature(module.forward).parameters for module in modules)
@@ -146,11 +173,12 @@ def _refuse_counted_padding(
     told = skips == BY_MASK or (skips == BY_IDS and rows.endswith("ids") and (found[rows] == padding)[before].all())
     if told or not before.any() or not (kinds := _absolute(read)):
         return
-    way_out = mask == "attention_mask" and _takes(model, "position_ids") and "temperature" not in kinds
+    way_out = mask == "attention_mask" and takes(model, "position_ids") and not kinds & {"temperature", "recurrence"}
     if not (way_out and "position_ids" in found):
         also = f", or give position_ids as well: ({mask}.cumsum(-1) - 1).clamp(min=0)" if way_out else ""
         raise ValueError(
-            f"{mask} has padding on the left, which a {type(model).__name__} counts as positions: pad on the right "
+            f"{mask} has padding on the left, which a {type(model).__name__} "
+            f"{'reads like a text' if 'recurrence' in kinds else 'counts as positions'}: pad on the right "
             f"(tokenizer.padding_side = 'right'){also}"
         )
 
@@ -158,9 +186,11 @@ def _refuse_counted_padding(
 def _absolute(read: Model) -> set[str]:
     """Return what makes scores depend on where a whole text stands; nothing where only distances count."""
     family, config = read.family, read.config
+    if config.model_type in RECURRENT:
+        return {"recurrence"}
     if expected.places_of(family, config):
         return {"learned"}
-    layers = range(0 if family.learned else len(read.layers))
+    layers = () if family.learned else read.layers.numbers
     kinds = {family.positions(config, layer, read.channel).kind for layer in layers} & {"sinusoidal", "temperature"}
     norm = family.qk_norm
     return kinds | ({"norm"} if norm and norm.after_rotation and not norm.bare else set())

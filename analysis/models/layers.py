@@ -48,6 +48,7 @@ class QueriesAndKeys:
 
 def read_layer(family: Family, config: Config, tensors: Tensors, layer: int) -> AttentionLayer:
     """Read one attention layer, counted from 0."""
+    # The matrices, in our order of axes; then what the positions do.
     path = expected.layer_path(family, config, layer)
     fields = read_projections(family, config, tensors, path)
     channel = fields["W_Q"].shape[2]
@@ -57,6 +58,7 @@ def read_layer(family: Family, config: Config, tensors: Tensors, layer: int) -> 
             raise ValueError("its positions hold entries that are not finite (nan or inf)")
     else:
         positions = family.positions(config, layer, channel)
+    # The rest is what the configuration says of scale, mask, norms, sinks and soft cap.
     names = expected.query_key_norm(family, config, layer)
     return AttentionLayer(
         **fields,

@@ -4,7 +4,6 @@ What belongs here: the one loader of whole models, and of their tokenizers; no c
 does not: weights alone (:mod:`analysis.models.reading`).
 """
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -26,12 +25,13 @@ from analysis.models.configuration import (
 )
 from analysis.models.files import FLOATING, MissingTensor, TensorFiles, raw_config
 from analysis.models.gguf_files import find_gguf
+from analysis.models.inputs import input_device, main_input, running_part, takes
 from analysis.models.memory import check_memory
 from analysis.models.tokenizer_files import check_expansion
-from analysis.models.wrappers import readable_parts
 
 _AUTO = {
     "base": "AutoModel",
+    "whole": "AutoModel",
     "lm": "AutoModelForCausalLM",
     "masked": "AutoModelForMaskedLM",
     "classifier": "AutoModelForSequenceClassification",
@@ -57,7 +57,7 @@ _UNKNOWN = "\u0378 \U000e0001"
 
 
 class NotRunnable(NotFound):
-    """The files hold no whole model that reads text alone; the message says what is in the way."""
+    """No model runs on this: the library has none, or it reads something else; the message says which."""
 
 
 class WrongFamily(ValueError):
@@ -117,7 +117,7 @@ def load(
     device_map: str | Mapping[str, int | str | torch.device] | None = None,
     offload: str | Path | None = None,
 ) -> torch.nn.Module:
-    """Load a model of any family that reads text, in evaluation mode; of a T5 its encoder, which reads one text.
+    """Load a model of any family that is read, in evaluation mode; of a T5 its encoder, which runs alone.
 
     Parameters
     ----------
@@ -126,7 +126,8 @@ def load(
     control_seed
         An integer gives the control: the same configuration, randomly initialised with this seed.
     task
-        ``"base"`` (hidden states), ``"lm"``, ``"masked"`` or ``"classifier"``.
+        ``"base"`` (hidden states), ``"whole"`` (the same with a T5's decoder), ``"lm"``, ``"masked"`` or
+        ``"classifier"``.
     attention
         The implementation: ``"eager"`` where attention maps are wanted, ``"sdpa"`` where speed is. What the folder
         names is not looked at.
@@ -151,7 +152,7 @@ def load(
     ModuleNotFoundError
         If there is a device map and accelerate is not installed.
     NotRunnable
-        If the model reads images, sound or two texts.
+        If the library has no model of this family for the task.
     Tampered
         If a file is not a whole safetensors file.
     ValueError
@@ -194,20 +195,15 @@ def load(
 
 
 def _kind(configuration, task: str):
-    """Return the library's class for a task; of a model with a decoder that reads an encoder's rows, the encoder's."""
+    """Return the library's class for a task; of a model with a decoder, that of its encoder where there is one."""
     import transformers
 
+    encoders = transformers.AutoModelForTextEncoding
     encoder = task == "base" and getattr(configuration, "is_encoder_decoder", False)
-    kind = getattr(transformers, "AutoModelForTextEncoding" if encoder else _AUTO[task])
+    alone = encoder and type(configuration) in encoders._model_mapping
+    kind = encoders if alone else getattr(transformers, _AUTO[task])
     if type(configuration) not in kind._model_mapping:
-        raise NotRunnable(
-            f"a {configuration.model_type} reads two texts, or none, so that there are no maps of one"
-            if task == "base"
-            else f"the library has no {configuration.model_type} for the task {task!r}"
-        )
-    reads = _class_of(kind, configuration).main_input_name
-    if reads != "input_ids":
-        raise NotRunnable(f"a {configuration.model_type} reads {reads.replace('_', ' ')}, not text")
+        raise NotRunnable(f"the library has no {configuration.model_type} for the task {task!r}")
     return kind
 
 
@@ -258,6 +254,7 @@ def read_model(
     placed
         Where its parts go, as the library takes it; default: memory.
     """
+    # From the files, or handed over where this package has read them.
     files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
     dtype = dtype or _stored_dtype(checkpoint)
     folder = checkpoint.folder
@@ -276,6 +273,7 @@ def read_model(
         ignore_mismatched_sizes=True,
         **placed,
     )
+    # What the files lack, or have in another shape, or that isn't finite, is an error.
     for name, own, implied in sorted(report["mismatched_keys"]):
         raise ValueError(
             f"tensor {name!r} of {checkpoint.name} ({checkpoint.folder}) must be {tuple(implied)} as its configuration "
@@ -337,60 +335,34 @@ def _refuse_missing(checkpoint: Checkpoint, missing: Sequence[str]) -> None:
         )
 
 
-def input_device(model: torch.nn.Module) -> torch.device:
-    """Return where a model takes its inputs: one whose first parameters are left in files takes them from memory."""
-    in_files = hasattr(model, "hf_device_map") and model.device.type == "meta"
-    return torch.device("cpu") if in_files else model.device
-
-
-@torch.no_grad()
-def check_reads_text(model: torch.nn.Module) -> None:
-    """Refuse a model in memory that does not run on the ids of one text.
+def check_reads_text(read: reading.Model) -> None:
+    """Refuse a model in memory, or the stack of it that was chosen, that reads images or sounds.
 
     Raises
     ------
     NotRunnable
-        Saying what it reads, or what it stumbles over.
+        Saying what to give in their place.
     """
-    name = type(model).__name__
-    if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
-        raise NotRunnable(f"model reads {reads.replace('_', ' ')}, not text: it is a {name}")
-    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
+    part = running_part(read.running)
+    if (reads := main_input(part)) != "input_ids":
+        also = "; load(model, stack='text') is the half that reads texts" if read.family.stack == "vision" else ""
         raise NotRunnable(
-            f"model reads two texts: it is a {name}; transformers.AutoModelForTextEncoding loads the encoder alone, "
-            "where the library has one"
+            f"{type(part).__name__} reads {reads.replace('_', ' ')}, not text: give {{{reads!r}: ...}}, as its "
+            f"processor returns it{also}"
         )
-    try:
-        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))
-    except Exception as error:  # of any kind: each model meets what it lacks with what comes up
-        _refuse_pair(model)
-        said = " ".join(str(error).split())[:200]
-        raise NotRunnable(
-            f"model does not run on ids alone: it is a {name}, and {type(error).__name__}: {said}"
-        ) from error
 
 
 @torch.no_grad()
 def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
-    """Refuse a model that does not read two tokens, or makes of finite parameters what is not finite."""
-    try:
-        output = model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=input_device(model)))[0]
-    except (AttributeError, ValueError):
-        _refuse_pair(model)
-        raise
+    """Refuse a model of texts that does not read two tokens, or makes of finite parameters what is not finite."""
+    if main_input(model) != "input_ids" or takes(model, "pixel_values"):
+        return
+    ids = torch.zeros(1, 2, dtype=torch.long, device=input_device(model))
+    output = model(**{name: ids for name in ("input_ids", "decoder_input_ids") if takes(model, name)})[0]
     if not all_finite(output):
         raise ValueError(
             f"{checkpoint.name} makes rows of the first token that are not finite: is "
             f"{checkpoint.folder / 'config.json'} its own?"
-        )
-
-
-def _refuse_pair(model: torch.nn.Module) -> None:
-    """Refuse a model that joins one of texts and one of images, such as a CLIP: its parts run alone."""
-    if "pixel_values" in inspect.signature(model.forward).parameters and (parts := readable_parts(model)):
-        raise NotRunnable(
-            f"model reads a text and images: it is a {type(model).__name__}; its parts are read alone, "
-            + " and ".join(f"model.{path}" for path in parts)
         )
 
 
@@ -431,7 +403,8 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
     configuration = library_configuration(checkpoint)
     rows = getattr(configuration, "vocab_size", None)
     if not isinstance(rows, int):
-        raise NotRunnable(f"a {configuration.model_type} has no table of tokens: it does not read text")
+        kind = configuration.model_type
+        raise NotRunnable(f"a {kind} has no table of tokens: it reads no text, but what its processor returns")
     import transformers
 
     folder = checkpoint.folder
@@ -443,6 +416,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
                 "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
             )
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
+    # Read what is there before the library does: it must be JSON, without code, and not blow up.
     for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
         read_json_object(folder / name)
     _refuse_own_tokenizer(folder)
@@ -456,6 +430,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
             trust_remote_code=False,
             **({"gguf_file": gguf.name} if gguf else {}),
         )
+        # Try it once: some fail only when they meet a character that they don't have.
         largest = max(words.get_vocab().values(), default=-1)
         words(_UNKNOWN, truncation=True)
         words(_UNKNOWN)  # which leaves it without truncation, as it was

@@ -43,18 +43,27 @@ HASHED = 2**30
 
 @dataclass(frozen=True, repr=False)
 class Layers(Sequence):
-    """The attention of every layer of a model; each layer is read on first use, and no other tensor is."""
+    """The attention of every layer of a model; each layer is read on first use, and no other tensor is.
+
+    In a hybrid these are the layers that have attention, each under its own number: ``layers[4]`` is the attention of
+    layer 4, and an error where that has none.
+    """
 
     model: "Model"
 
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the layers that have attention."""
+        return expected.attention_layers(self.model.family, self.model.config)
+
     def __len__(self) -> int:
-        return expected.count_layers(self.model.family, self.model.config)
+        return len(self.numbers)
 
     def __getitem__(self, layer: int) -> AttentionLayer:
         return self.model.read_layer(self.model.number(layer))
 
     def __iter__(self) -> Iterator[AttentionLayer]:
-        return (self[layer] for layer in range(len(self)))
+        return (self[layer] for layer in self.numbers)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,8 +107,10 @@ class Model:
         """The model that runs: the one in memory, or that of the files (`pretrained.load`), read when first used."""
         from analysis.models import pretrained  # it imports this module
 
-        module = self.held[0]
-        return pretrained.load(self.checkpoint, dtype=self.dtype) if module is None else module
+        if self.held[0] is not None:
+            return self.held[0]
+        task = "whole" if self.family.stack == "decoder" else "base"
+        return pretrained.load(self.checkpoint, dtype=self.dtype, task=task)
 
     @cached_property
     def running(self) -> "Model":
@@ -145,6 +156,11 @@ class Model:
         return Layers(self)
 
     @property
+    def depth(self) -> int:
+        """How many layers there are, with attention or without."""
+        return expected.count_layers(self.family, self.config)
+
+    @property
     def heads(self) -> int:
         """How many heads query in a layer."""
         return getattr(self.config, self.family.heads)
@@ -167,7 +183,7 @@ class Model:
     @property
     def causal(self) -> bool:
         """Whether the first layer's positions see themselves and earlier ones only."""
-        return self.mask(0).causal
+        return self.mask(self.layers.numbers[0]).causal
 
     @property
     def positions(self) -> Float[Tensor, "position model"] | None:
@@ -193,7 +209,7 @@ class Model:
             shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
             limits.append(math.prod(shape[:-1]) - self.family.first_place)
         if not self.family.learned:  # frequencies that hold for texts within the trained length
-            kinds = (self.family.positions(self.config, layer, self.channel) for layer in range(len(self.layers)))
+            kinds = (self.family.positions(self.config, layer, self.channel) for layer in self.layers.numbers)
             limits += [of.longest for of in kinds if isinstance(of, Rotary) and of.longest is not None]
         return min(limits, default=None)
 
@@ -225,7 +241,7 @@ class Model:
     @property
     def missing(self) -> tuple[str, ...]:
         """What is not there of the whole model, so far as the table of families knows it; of a layer its first name."""
-        layers = [self._rest(layer) for layer in range(len(self.layers))]
+        layers = [self._rest(layer) for layer in self.layers.numbers]
         rest = [self.tensors.check(shapes) for shapes in (self._rest(None), *layers)]
         return (*self.absent, *(name for names in rest for name in names))
 
@@ -245,11 +261,30 @@ class Model:
         return table
 
     def number(self, layer: int) -> int:
-        """Return the number of a layer, counted from the end if it is negative; refuse one that is not there."""
+        """Return the number of a layer, counted from the end if it is negative; refuse one that is not there.
+
+        In a hybrid, one without attention is refused as well.
+        """
         try:
-            return range(len(self.layers))[layer]
+            number = range(self.depth)[layer]
         except (IndexError, TypeError):
-            raise IndexError(f"layer must be 0..{len(self.layers) - 1}, got {layer!r}") from None
+            raise IndexError(f"layer must be 0..{self.depth - 1}, got {layer!r}") from None
+        if number not in self.layers.numbers:
+            raise IndexError(f"layer {number} has no attention: {self.where_attention()}")
+        return number
+
+    def where_attention(self) -> str:
+        """Say which layers have attention, nothing where all have.
+
+        >>> from analysis.models.families.tiny import tiny_model
+        >>> load(tiny_model("jamba")).where_attention()
+        'attention in layers 1 and 3 of 4'
+        """
+        *most, last = map(str, self.layers.numbers)
+        if len(self.layers) == self.depth:
+            return ""
+        numbers = f"layers {', '.join(most)} and {last}" if most else f"layer {last}"
+        return f"attention in {numbers} of {self.depth}"
 
     def path(self, layer: int) -> str:
         """Return what the model calls a layer."""
@@ -356,9 +391,11 @@ class Model:
         groups = expected.count_groups(family, config)
         shared = "" if groups == self.heads else f" on {groups} keys and values"
         norms = ", ".join(f"{which} {path}" for which, path in self.norms.items())
+        where = self.where_attention()
         return {
             "family": f"{family.name} ({config.model_type}){family.stack and ', ' + family.stack}",
-            "layers": f"{len(self.layers)} of {self.heads} heads{shared}, width {self.width}",
+            "layers": f"{len(self.layers)} of {self.heads} heads{shared}, width {self.width}"
+            + (where and f"; {where}"),
             "positions": self._positions(),
             "tokens": f"{family.tokens}.weight" if self.has_tokens else "none",
             "norms": norms,
@@ -370,7 +407,7 @@ class Model:
     def _positions(self) -> str:
         if self.family.learned:
             return f"inside the attention ({self.family.learned})"
-        kind = self.family.positions(self.config, 0, self.channel).kind
+        kind = self.family.positions(self.config, self.layers.numbers[0], self.channel).kind
         return kind if expected.places_of(self.family, self.config) is None else f"learned, {self.family.places}"
 
     def _origin(self) -> str:
@@ -492,7 +529,8 @@ def _choose(config: Config, source: Source, stack: str | None, name: str, checkp
             with as_described(f"{name} as its configuration describes it"):
                 absent = check_tensors(tensors, row, section, partial=partial)
             return Model(row, section, tensors, checkpoint, tuple(absent))
-    names = (f"{row.layer.format(0)}.{row.output}.weight" for row in rows)
+    first = [expected.attention_layers(row, config)[0] if row.hybrid else 0 for row in rows]
+    names = (f"{row.layer.format(number)}.{row.output}.weight" for row, number in zip(rows, first, strict=True))
     raise MissingTensor(
         f"{source.where} is a {model_type} without the attention of its first layer: no {' or '.join(names)}"
         + ("; of a part in memory, give the whole model and its stack" if rows[0].stack and not checkpoint else "")

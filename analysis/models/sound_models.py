@@ -14,7 +14,7 @@ from torch import Tensor
 
 from analysis.models import pretrained
 from analysis.models.checkpoints import Checkpoint
-from analysis.models.configuration import library_configuration, read_configuration
+from analysis.models.configuration import read_configuration
 from analysis.models.memory import check_memory
 
 OF_SOUND = ("whisper",)
@@ -39,8 +39,8 @@ def reads_sound(checkpoint: Checkpoint) -> bool:
 def encoder_class() -> type:
     """Return the class of an encoder alone; it is made when it is first needed, because transformers is slow to import.
 
-    It differs from that of the library in two points: each of its attentions knows the number of its layer, and it
-    takes a sound of any length up to that of its table of positions, of which it then uses the beginning.
+    It differs from that of the library in one point: it takes a sound of any length up to that of its table of
+    positions, of which it then uses the beginning.
     """
     from transformers.models.whisper.modeling_whisper import WhisperEncoder, WhisperPreTrainedModel
 
@@ -52,8 +52,6 @@ def encoder_class() -> type:
         def __init__(self, config):
             super().__init__(config)
             self.encoder = WhisperEncoder(config)
-            for number, layer in enumerate(self.encoder.layers):
-                layer.self_attn.layer_idx = number
             self.post_init()
 
         def forward(self, features, **options):
@@ -87,13 +85,8 @@ def load_sound_encoder(
     MemoryError
         If the whole model, which is read first, does not fit, or the encoder and its controls.
     """
-    import transformers
-
-    configuration, kind = library_configuration(checkpoint), encoder_class()
-    pretrained.check_size(transformers.AutoModel, configuration, checkpoint)
-    with pretrained.quiet_library(checkpoint):
-        whole = pretrained.read_model(checkpoint, transformers.AutoModel, configuration)
-    encoder = kind(configuration).to(whole.dtype)
+    whole = pretrained.load(checkpoint, dtype=None)
+    encoder = encoder_class()(whole.config).to(whole.dtype)
     encoder.encoder.load_state_dict(whole.encoder.state_dict())
     del whole
     size = sum(parameter.numel() * parameter.element_size() for parameter in encoder.parameters())

@@ -26,11 +26,13 @@ def unwrap(source: torch.nn.Module, *, merge: bool = False) -> torch.nn.Module:
     ValueError
         If what its layers compute is not what their matrices say, with a line that helps.
     """
+    # Wrappers that change nothing are taken off.
     if isinstance(source, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
         source = source.module
     source = getattr(source, "_orig_mod", source)  # of torch.compile: hooks are on what was compiled
     if not hasattr(config := getattr(source, "config", None), "to_dict"):
         raise ValueError(f"source must be a model of transformers with a configuration, got {type(source).__name__}")
+    # The others change what is computed, each with what helps.
     if own := [type(part).__name__ for part in source.modules() if type(part).__module__.startswith(DOWNLOADED)]:
         raise ValueError(
             f"source has {own[0]}, modelling code of its own folder, and not what transformers has for a "

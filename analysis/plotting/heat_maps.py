@@ -79,6 +79,7 @@ def draw_maps(
                 f"the map {name!r} must be of {len(rows)} x {len(tokens)} tokens, got {values.shape}: queries=... "
                 "names the rows where they are not all the tokens"
             )
+    # One scale for all maps; small weights get more of the colours.
     figure, axes = style.panels(ax, 1, len(drawn), sharey=True, size="tall" if len(rows) > MANY else "wide")
     scale = PowerNorm(0.5, 0, max(values.max() for values in drawn.values()))
     for panel, (name, values) in zip(axes[0], drawn.items(), strict=True):
@@ -95,6 +96,7 @@ def draw_maps(
             yticklabels=False,
             rasterized=cells.size > MANY**2,
         )
+        # As many labels as there is room for.
         panel.xaxis.set_tick_params(rotation=90)
         size = panel.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         least = min(size.width, size.height)

@@ -29,7 +29,7 @@ from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
 from analysis.surveys.certification import PER_HEAD, READ, SEED, Certified, certify_stack, stacks_of
-from analysis.surveys.layer_runs import check_maps
+from analysis.surveys.layer_runs import MAPS, check_maps
 
 FILES = ("index.html", "certificate.json", "badge.svg")
 """All that is written."""
@@ -170,7 +170,8 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longes
         load(checkpoint)  # which says what is missing
     if absent := [name for read in reads for name in read.absent]:
         raise MissingTensor(f"{checkpoint.name} holds a part of its model, without {absent[0]!r}: it cannot be run")
-    output = f"{expected.layer_path(reads[0].family, reads[0].config, 0)}.{reads[0].family.output}.weight"
+    row, first = reads[0].family, reads[0].layers.numbers[0]
+    output = f"{expected.layer_path(row, reads[0].config, first)}.{row.output}.weight"
     stored = STORED[str(reads[0].tensors.source.headers[reads[0].tensors.spelled[output]][1])]
     for dtype in dict.fromkeys((stored, torch.float64)):
         offloaded = Offloaded(checkpoint, dtype)
@@ -179,7 +180,7 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longes
         inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, text, length)
         for read in reads:
             for ids in (value for name, value in inputs.items() if name.endswith("input_ids")):
-                check_maps(read.heads, len(ids), ids.shape[-1])
+                check_maps(read.heads, len(ids), ids.shape[-1], beside=MAPS)
             certificate.checked.append(certify_stack(checkpoint, offloaded, inputs, read.family.stack))
     certificate.uncovered += _uncovered(reads, offloaded, inputs)
 
@@ -225,7 +226,7 @@ def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tenso
     yield "Padding, a cache of keys and values, training, GPUs, other kernels than the eager one (sdpa, flash)."
     if longest:
         yield f"Texts of more than {longest} tokens."
-    reach = {read.mask(layer).reach for read in reads for layer in range(len(read.layers))} - {None}
+    reach = {read.mask(layer).reach for read in reads for layer in read.layers.numbers} - {None}
     if far := sorted(one for one in reach if one >= longest):
         yield f"Windows that reach further than that: {', '.join(map(str, far))} tokens."
     if offloaded.model.config.is_encoder_decoder:
@@ -258,6 +259,7 @@ def _to_json(certificate: Certificate) -> dict[str, Any]:
             {
                 "stack": of.stack,
                 "dtype": of.dtype,
+                "layers": list(of.layers),
                 "largest error allowed, by layer": of.limit,
                 "errors, by layer and head": {
                     name: {READ[text]: _number(each[:, text].tolist()) for text in range(2)}

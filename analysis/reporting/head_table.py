@@ -19,7 +19,7 @@ from torch import Tensor
 from analysis.data import texts as bundled_texts
 from analysis.maps.gates import PATTERNS
 from analysis.models import pretrained
-from analysis.models.pretrained import input_device
+from analysis.models.inputs import input_device, main_input, read_inputs, real_rows, running_part
 from analysis.models.reading import AnyModel, Model, load
 from analysis.reporting.comparison import measure_heads
 from analysis.reporting.observations import (
@@ -30,12 +30,14 @@ from analysis.reporting.observations import (
     Observations,
     Tokenised,
     add_batch,
+    add_layer,
     draw_repeats,
     read_repeats,
     tokenise,
 )
 from analysis.reporting.progress import count_steps
 from analysis.reporting.state import State
+from analysis.surveys.layer_runs import LayerOnText, visit_layers
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,11 +50,13 @@ LONGEST = 128
 """Tokens of a text, at most, unless the caller says otherwise."""
 SECONDS = 10.0
 """Between two states of a long census in a file, at least."""
+NOUNS = {"pixel_values": "image", "input_features": "sound", "input_values": "sound"}
+"""What a model reads whose main input has this name; others read texts."""
 
 
 @dataclass(frozen=True)
 class HeadTable:
-    """What each head does on the mean over texts; it prints as a summary.
+    """What each head does on the mean over texts, images or sounds; it prints as a summary.
 
     Attributes
     ----------
@@ -64,13 +68,19 @@ class HeadTable:
         same token; ``duplicate``, that of the same token; ``previous on random tokens``. Where they were asked for, the
         others are shares of the gates (`read_gates`). Heads that were not chosen have nan, and no row.
     texts, tokens
-        How many were read.
+        How many were read; of images and sounds their number, and that of the positions that the layers read.
     short, cut
         How many texts were left out as too short for a map to be read, and how many were cut.
     lengths
         The same in words; nothing where there were none.
     heads
         Those that were chosen, if not all were.
+    layers
+        Those with attention, if not all have it; the others have nan, and no rows.
+    stack
+        Which part was measured of a model with more than one: ``"encoder"``, ``"decoder"``, ``"text"``, ``"vision"``.
+    noun
+        What was read: ``"text"``, ``"image"`` or ``"sound"``.
     """
 
     columns: Mapping[str, Float[np.ndarray, "layer head"]]
@@ -80,12 +90,17 @@ class HeadTable:
     cut: int = 0
     lengths: str = ""
     heads: tuple[tuple[int, int], ...] | None = None
+    layers: tuple[int, ...] | None = None
+    stack: str = ""
+    noun: str = "text"
 
     def rows(self) -> list[dict[str, int | float]]:
         """Return one row per head, beginning with its layer and its number."""
+        depth, heads = next(iter(self.columns.values())).shape
+        every = ((layer, head) for layer in self.layers or range(depth) for head in range(heads))
         return [
             {"layer": layer, "head": head} | {name: float(of[layer, head]) for name, of in self.columns.items()}
-            for layer, head in self.heads or np.ndindex(next(iter(self.columns.values())).shape)
+            for layer, head in self.heads or every
         ]
 
     def to_frame(self) -> "DataFrame":
@@ -106,16 +121,19 @@ class HeadTable:
     def to_json(self) -> str:
         """Return the rows, and how many texts and tokens were read, as JSON; what is not a number becomes null.
 
-        Beside them, how many texts were too short, or cut.
+        Beside them, how many texts were too short, or cut, and the part of a model that has more than one.
         """
         rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.rows()]
         counts = {name: getattr(self, name) for name in ("texts", "tokens", "short", "cut")}
+        counts |= {"stack": self.stack} if self.stack else {}
         return json.dumps(counts | {"heads": rows})
 
     def __repr__(self) -> str:
         layers, heads = next(iter(self.columns.values())).shape
         lines = [
-            f"{layers} layers of {heads} heads, {self.texts} text{'s' * (self.texts != 1)}, {self.tokens:,} tokens",
+            f"{self.stack and self.stack + ', '}{len(self.layers or range(layers))} layers of {heads} heads, "
+            f"{self.texts} {self.noun}{'s' * (self.texts != 1)}, "
+            f"{self.tokens:,} {'tokens' if self.noun == 'text' else 'positions'}",
             *filter(None, [self.lengths]),
         ]
         wide = max(map(len, self.columns))
@@ -131,7 +149,7 @@ class HeadTable:
 
 def census(
     model: AnyModel,
-    texts: Sequence[str] | str | Path | None = None,
+    texts: Sequence[str] | str | Path | Tensor | Mapping[str, Tensor] | None = None,
     *,
     tokenizer: Any = None,
     measures: Sequence[str] = QUICK,
@@ -143,7 +161,7 @@ def census(
     dtype: torch.dtype | None = None,
     device_map: str | Mapping[str, int | str | torch.device] | None = None,
 ) -> HeadTable:
-    """Run a model on texts and return what each of its heads does; no map is kept.
+    """Run a model on texts, images or sounds and return what each of its heads does; no map is kept.
 
     The command ``python -m analysis census`` does the same for many texts, in several processes, and goes on where it
     was interrupted.
@@ -151,10 +169,14 @@ def census(
     Parameters
     ----------
     model
-        A model as `load` takes it; a module of transformers in evaluation mode.
+        A model as `load` takes it; a module of transformers in evaluation mode. Of a model with two stacks the first
+        is measured, an encoder or the half of images; ``load(model, stack="decoder")`` or ``"text"`` is the other.
     texts
         Strings, or one, or a file or folder of texts; default: the passages that come with the package. Cut to
-        ``longest`` tokens; those that are too short for a map to be read are left out. The table says how many.
+        ``longest`` tokens; those that are too short for a map to be read are left out. The table says how many. A
+        decoder is given a text that its encoder is given too. Or, as `layer_inputs` takes them, images, sounds or ids
+        as a tensor, or all that the model takes by name, such as the features of a sound and ``decoder_input_ids``;
+        these are neither cut nor left out, and padding is on the right.
     tokenizer
         Tokenizer of a module in memory; default: `Model.tokenizer`.
     measures
@@ -173,15 +195,16 @@ def census(
     Returns
     -------
     HeadTable
-        Of a causal model with its scores for induction and for duplicate tokens, on random tokens that are read twice.
+        Of a causal model that is given texts with its scores for induction and for duplicate tokens, on random tokens
+        that are read twice.
 
     Raises
     ------
     NotFound, NotRunnable
-        If the model is not here, or does not read text.
+        If the model is not here, or does not read text and is given no other inputs.
     ValueError
-        If a model in memory comes without its tokenizer, no text is long enough, ``batch`` is below 1, or a measure, a
-        head or the queries cannot be chosen.
+        If a model in memory is given texts without its tokenizer, no text is long enough, ``batch`` is below 1, an
+        input is not followed, or a measure, a head or the queries cannot be chosen.
     MemoryError
         If the maps of a layer do not fit.
 
@@ -196,12 +219,16 @@ def census(
     """
     read = load(model, tokenizer=tokenizer)
     choice = choose(read, measures, heads, queries)
-    tokenizer = read.tokenizer
-    if isinstance(model, torch.nn.Module | Model):
-        pretrained.check_reads_text(read.module)
-    else:
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, got {batch}")
+    if not isinstance(model, torch.nn.Module | Model):
+        tokenizer = None if isinstance(texts, Tensor | Mapping) else read.tokenizer  # before the model is loaded
         module = pretrained.load(read.checkpoint, device=device, dtype=dtype, device_map=device_map)
         read = replace(read, held=(module, tokenizer))
+    if isinstance(texts, Tensor | Mapping):
+        return measure_inputs(read, texts, choice, measures, batch=batch)
+    pretrained.check_reads_text(read)
+    tokenizer = read.tokenizer
     if texts is None:
         texts = bundled_texts.passages()
     elif isinstance(texts, Path) or (isinstance(texts, str) and os.path.exists(texts)):
@@ -229,10 +256,13 @@ def choose(
         raise ValueError(f"queries must be a slice of neighbouring tokens, got {queries}")
     if queries != slice(None) and "gates" in measures:
         raise ValueError("gates are read in whole maps: leave queries out, or gates")
+    numbers = read.layers.numbers
     for layer, head in heads or ():
-        if layer not in range(len(read.layers)) or head not in range(read.heads):
+        if layer not in numbers or head not in range(read.heads):
+            where = read.where_attention()
             raise ValueError(
-                f"heads must be (layer, head), 0..{len(read.layers) - 1} and 0..{read.heads - 1}, got {(layer, head)}"
+                f"heads must be (layer, head), 0..{numbers[-1]} and 0..{read.heads - 1}, got {(layer, head)}"
+                + (where and f": {where}")
             )
     chosen = None if heads is None else tuple(sorted({(int(layer), int(head)) for layer, head in heads}))
     return Choice("gates" in measures, "sink with values" in measures, chosen, (queries.start or 0, queries.stop))
@@ -255,12 +285,10 @@ def observe_heads(
     processes, this process takes every ``processes``-th, from ``rank`` on. In ``state`` the sums are kept every few
     seconds, and an interrupted census goes on from there.
     """
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, got {batch}")
     order = sorted(range(len(ids)), key=lambda text: ids[text].shape[-1])
     batches = [order[start : start + batch] for start in range(0, len(order), batch)][share[0] :: share[1]]
     part, where = f"heads, {share[0]} of {share[1]}", input_device(read.module)
-    seen = (state.load(part) if state else None) or Observations.empty(len(read.layers), read.heads)
+    seen = (state.load(part) if state else None) or Observations.empty(read.depth, read.heads)
     bar = count_steps(sum(map(len, batches)), "texts", "text", start=seen.texts, show=show)
     done, kept = 0, time.monotonic()
     for texts in batches:
@@ -276,6 +304,43 @@ def observe_heads(
     return seen
 
 
+def measure_inputs(
+    read: Model,
+    inputs: Tensor | Mapping[str, Tensor],
+    choice: Choice = ALL,
+    measures: Sequence[str] = MEASURES,
+    *,
+    batch: int = 1,
+) -> HeadTable:
+    """Return what the heads of a model do on inputs as it takes them, such as images; no random tokens are read."""
+    running = read.running
+    part = running_part(running, inputs if isinstance(inputs, Mapping) else ())
+    if isinstance(inputs, Mapping) and inputs.get("position_ids") is not None:
+        raise ValueError("position_ids is not followed in a census: leave it out, and pad on the right")
+    named = read_inputs(part, running, inputs)
+    keep, lengths = real_rows(running, named), None
+    if keep is not None:
+        lengths = keep.sum(-1).tolist()
+        if keep.long().cumprod(-1).sum(-1).tolist() != lengths:
+            raise ValueError("padding must be on the right: tokenizer.padding_side = 'right'")
+    seen, rows = Observations.empty(read.depth, read.heads), []
+
+    def add(on: LayerOnText) -> None:
+        add_layer(seen, on, {}, choice)
+        rows.append(len(on.x))
+
+    count = len(next(iter(named.values())))
+    for few in (slice(start, start + batch) for start in range(0, count, batch)):
+        of_these = {name: value[few] for name, value in named.items()}
+        visit_layers(read, of_these, add, lengths=lengths and lengths[few], only=choice.layers())
+    seen.texts = count
+    layers = choice.layers() or read.layers.numbers
+    noun = "text" if read.family.stack == "decoder" else NOUNS.get(main_input(part), "text")
+    columns = _columns(seen, read, choice, measures)
+    of = {"heads": choice.heads, "layers": _of_hybrid(read), "stack": read.family.stack, "noun": noun}
+    return HeadTable(columns, count, sum(rows) // len(layers), **of)
+
+
 def tabulate(
     seen: Observations, read: Model, given: Tokenised, choice: Choice = ALL, measures: Sequence[str] = MEASURES
 ) -> HeadTable:
@@ -286,14 +351,26 @@ def tabulate(
         seen.repeats[:] = read_repeats(
             read, repeats.to(input_device(read.module)), seen.repeats.shape[:2], only=choice.layers()
         )
-    wanted += [name for name in OF_HEADS if name in measures] + (list(PATTERNS) if choice.gates else [])
+    columns, tokens = _columns(seen, read, choice, measures, wanted), sum(each.shape[-1] for each in given.ids)
+    told = given.short, given.cut, given.lengths()
+    return HeadTable(columns, seen.texts, tokens, *told, choice.heads, _of_hybrid(read), read.family.stack)
+
+
+def _columns(
+    seen: Observations, read: Model, choice: Choice, measures: Sequence[str], repeats: Sequence[str] = ()
+) -> dict[str, Float[np.ndarray, "layer head"]]:
+    """Return the measures, and those on random tokens that were taken, as means over texts."""
+    wanted = [*repeats, *(name for name in OF_HEADS if name in measures), *(PATTERNS if choice.gates else ())]
     found = measure_heads(seen)
     found = {"entropy": seen.mean("heads")[..., OF_HEADS.index("entropy")]} | found
     columns = {name: np.array(of) for name, of in found.items() if name in wanted}
-    if choice.heads is not None:
-        left_out = np.ones(seen.heads.shape[:2], bool)
-        left_out[tuple(zip(*choice.heads, strict=True))] = False
-        for of in columns.values():
-            of[left_out] = np.nan
-    tokens = sum(each.shape[-1] for each in given.ids)
-    return HeadTable(columns, seen.texts, tokens, given.short, given.cut, given.lengths(), choice.heads)
+    left_out = np.ones(seen.heads.shape[:2], bool)
+    left_out[tuple(zip(*choice.heads, strict=True)) if choice.heads is not None else list(read.layers.numbers)] = False
+    for of in columns.values():
+        of[left_out] = np.nan
+    return columns
+
+
+def _of_hybrid(read: Model) -> tuple[int, ...] | None:
+    """Return which layers have attention, if not all do."""
+    return None if len(read.layers) == read.depth else tuple(read.layers.numbers)

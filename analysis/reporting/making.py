@@ -290,7 +290,10 @@ def _load(checkpoint: Checkpoint, device: torch.device | str) -> tuple[Any, torc
     try:
         if sound_models.reads_sound(checkpoint):
             return None, sound_models.load_sound_encoder(checkpoint, device=device, controls=1), ""
-        return pretrained.tokenizer(checkpoint), pretrained.load(checkpoint, dtype=None, device=device, controls=1), ""
+        tokenizer = pretrained.tokenizer(checkpoint)
+        model = pretrained.load(checkpoint, dtype=None, device=device, controls=1)
+        pretrained.check_reads_text(load(model))
+        return tokenizer, model, ""
     except (NotFound, MissingTensor, MemoryError) as error:
         return None, None, str(error)
 

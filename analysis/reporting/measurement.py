@@ -129,7 +129,18 @@ def _name_mask(layer: AttentionLayer) -> str:
 
 
 def measure_parameters(checkpoint: Checkpoint, read: Model, *, show: bool = False) -> Measurement:
-    """Measure what the parameters say, layer by layer."""
+    """Measure what the parameters say, layer by layer.
+
+    Raises
+    ------
+    ValueError
+        If some layers have no attention.
+    """
+    if where := read.where_attention():
+        raise ValueError(
+            f"a {read.config.model_type} has {where}, and a report compares every layer with the next: census reads "
+            "the heads that there are"
+        )
     bar = count_steps(len(read.layers), f"parameters of {checkpoint.name}", "layer", show=show)
     measured = Measurement(describe(checkpoint, read), [])
     for number in range(len(read.layers)):
@@ -215,6 +226,7 @@ def observe(
     Scores are split on the first :data:`FEW`; the first :data:`BESIDE` are those that the controls read as well. Random
     text has at most ``longest`` tokens and begins with ``first``, if there is such a token.
     """
+    # What is measured on these texts: the parts of scores, where they can be split, and random repeats.
     read = load(model)
     measured.not_split = reasons_not_to_split(read)
     splits = [] if measured.not_split else make_splits(measured, read, texts[:FEW])
@@ -232,6 +244,7 @@ def observe(
             bar.update()
         return observed
 
+    # The trained model, text by text, each kept in case of an interruption; then three controls for each seed.
     measured.beside = read_on("beside", see.start(read), len(see.texts))
     measured.trained = read_on("trained", copy.deepcopy(measured.beside), len(texts))
     bar.close()

@@ -15,6 +15,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi, Rotary
 from analysis.reporting.origins import DISTANCES
 from analysis.reporting.origins import kernel as kernel_of
+from analysis.transformer.layernorm import apply_norm
 from analysis.transformer.position_scores import alibi_slopes
 
 BIASES = ("b_Q", "b_K", "b_V")
@@ -136,9 +137,7 @@ def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]
     (W_Q, b_Q), (W_K, _), _ = _maps(layer)
     x, norm = rows.double(), layer.norm()
     if norm is not None:
-        x = x - x.mean(-1, keepdim=True) if norm.kind == "layer" else x
-        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + norm.eps) * norm.gain.double()
-        b_Q = b_Q + norm.bias.double() @ W_Q
+        x, b_Q = apply_norm(x, norm.to(torch.float64)), b_Q + norm.bias.double() @ W_Q
     curves = layer.scale * torch.einsum("hc,hmc,pm->hp", b_Q, W_K, x)
     return (curves - curves.mean(-1, keepdim=True)).cpu().numpy()
 

@@ -15,5 +15,4 @@ from analysis.statistics.normality import (
     excess_kurtosis as excess_kurtosis,
     lilliefors as lilliefors,
     outlier_dimensions as outlier_dimensions,
-    p_value as p_value,
 )

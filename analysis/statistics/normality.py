@@ -13,7 +13,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 from torch import Tensor
 
-from analysis.core.checks import check_detached, check_floating, check_tensor
+from analysis.core.checks import check_floating, check_tensor
 from analysis.core.scaling import scale_to_one
 from analysis.core.signatures import checked
 
@@ -102,6 +102,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
     result is that of float64 throughout, at the price of one float64 normal cdf per row instead of n.
     """
     n = rows.shape[-1]
+    # Standardise the sorted rows.
     z = np.sort(rows, axis=-1).astype(np.float64, copy=False)
     if (z[:, 0] == z[:, -1]).any():
         raise ValueError("rows holds a row without spread: all its coordinates are equal")
@@ -110,6 +111,7 @@ def _statistic(rows: np.ndarray) -> np.ndarray:
         z /= largest[:, None]
     z -= z.mean(-1, keepdims=True)
     z /= np.sqrt(np.einsum("rc,rc->r", z, z) / (n - 1))[:, None]
+    # Differences from the normal curve, in float32; the candidates again, exactly.
     middle = (np.arange(n) + 0.5) / n
     rough = (z / math.sqrt(2)).astype(np.float32)
     torch.from_numpy(rough).erf_()  # in place, on the same memory: erf(z / sqrt 2) = 2 Phi(z) - 1
@@ -177,24 +179,6 @@ def critical_value(n: int, level: float = 0.05) -> float:
         raise ValueError(f"level must be between {LEVELS[-1]} and {LEVELS[0]}, got {level}")
     row = _row_of_table(n)
     return float(np.interp(-math.log(level), -np.log(LEVELS), row) / scale_of(n))
-
-
-def p_value(statistic: Float[Tensor, "*rows"], n: int) -> Float[Tensor, "*rows"]:
-    """Return the share of Gaussian samples of size n with a larger D, from the table.
-
-    Values outside the table are its bounds: 0.9 means "0.9 or more", 0.001 "0.001 or less".
-
-    >>> p_value(torch.tensor([0.01, 0.5]), 768)
-    tensor([0.9000, 0.0010], dtype=torch.float64)
-    """
-    if not isinstance(statistic, Tensor) or not statistic.is_floating_point():
-        raise TypeError("statistic must be a tensor of floating numbers")
-    check_detached("statistic", statistic)
-    if statistic.numel() and not (statistic.min() >= 0 and statistic.max() <= 1):  # nan too
-        raise ValueError(f"statistic must lie in [0, 1], as every D does, got {statistic.min():g}..{statistic.max():g}")
-    scaled = statistic.double().cpu().numpy() * scale_of(n)
-    p = np.exp(np.interp(scaled, _row_of_table(n), np.log(LEVELS)))
-    return torch.from_numpy(np.asarray(p)).to(statistic.device)
 
 
 @checked(finite=True)

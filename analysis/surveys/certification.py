@@ -25,6 +25,7 @@ from analysis.models.attention_hooks import keep_heap_whole
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import families_of
 from analysis.models.families import expected
+from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.files import MissingTensor, raw_config
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
@@ -67,23 +68,30 @@ class Certified:
         By what is compared; ``(layer, text, head)``, of a layer as a whole with one head.
     limit
         The largest error allowed of each layer.
+    layers
+        The numbers of the layers, in a hybrid of those with attention; default: from 0 on.
     """
 
     stack: str
     dtype: str
     errors: Mapping[str, Float[Tensor, "layer text head"]]
     limit: Sequence[float]
+    layers: Sequence[int] = range(MOST_LAYERS)
 
     def worst(self, name: str, text: int) -> tuple[float, int, int]:
         """Return the error that is largest beside its limit, with its layer and head."""
         errors = self.errors[name][:, text]
         ratio = (errors / torch.tensor(self.limit)[:, None]).nan_to_num(math.inf)
         layer, head = divmod(int(ratio.argmax()), errors.shape[1])
-        return float(errors[layer, head]), layer, head
+        return float(errors[layer, head]), self.layers[layer], head
 
     def largest(self) -> Float[Tensor, "layer head"]:
-        """Return the largest error of each head, of what is compared by head."""
-        return torch.stack([self.errors[name].amax(1) for name in PER_HEAD]).amax(0)
+        """Return the largest error of each head, of what is compared by head; nan in layers without attention."""
+        found = torch.stack([self.errors[name].amax(1) for name in PER_HEAD]).amax(0)
+        layers = list(self.layers[: len(found)])
+        every = found.new_full((1 + layers[-1], found.shape[1]), math.nan)
+        every[layers] = found
+        return every
 
     def failures(self) -> list[dict[str, Any]]:
         """List what is not within its limit, nan too; of a layer as a whole the head is ``None``."""
@@ -93,7 +101,7 @@ class Certified:
                 "dtype": self.dtype,
                 "comparison": name,
                 "input": READ[text],
-                "layer": layer,
+                "layer": self.layers[layer],
                 "head": head if name in PER_HEAD else None,
                 "error": (error := float(errors[layer, text, head])),
                 "times its limit": error / self.limit[layer] if math.isfinite(error) else math.inf,
@@ -148,7 +156,7 @@ class _Watch:
         """Hook into the layers, the rows that they read, and the maps by which they write."""
         modules, paths = dict(self.offloaded.model.named_modules()), list(layer_paths(self.read))
         with ExitStack() as stack:
-            for path in {self.read.path(layer) for layer in range(len(paths))}:
+            for path in set(map(self.read.path, self.read.layers.numbers)):
                 stack.callback(modules[path].register_forward_pre_hook(self.draw, with_kwargs=True).remove)
             for path in {into for into, _, _ in paths} | {norm for _, _, norms in paths for norm in norms[:1]}:
                 stack.callback(modules[path].register_forward_hook(functools.partial(self.note, path)).remove)
@@ -170,7 +178,7 @@ class _Watch:
 
     def wrote(self, into, norms, module, args, output):
         """Compare a layer whose output map has just run."""
-        number, heads, x = len(self.errors), self.read.heads, self.seen[into]
+        number, heads, x = self.read.layers.numbers[len(self.errors)], self.read.heads, self.seen[into]
         texts, n = x.shape[:2]
         mixed = args[0].reshape(texts, n, heads, -1)
         alone = torch.diag_embed(mixed[:, -1].mT).movedim(-1, 1).transpose(2, 3)  # a row for each head, all else zero
@@ -202,10 +210,12 @@ def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
     A score could be as large as its query and key are long, or as its largest part. Where the library leaves out of the
     scores what is constant along a row (sinks, ALiBi), it is left out here.
     """
+    # How large a score could be: its query times its key, or the largest of its parts.
     x, n = passed.read, passed.read.shape[-2]
     terms = score_terms(x, layer)
     queries, keys = (each.norm(dim=-1).amax(-1) for each in queries_and_keys(x, layer))
     reach = (abs(layer.scale) * queries * layer.per_head(keys, -1)).maximum(_largest(terms.stack().movedim(0, -1)))
+    # The parts' sum beside the module's scores, where a query sees a key.
     total = terms.total().expand(*x.shape[:-2], layer.heads, n, n)
     if layer.soft_cap is not None:
         total = layer.soft_cap * torch.tanh(total / layer.soft_cap)
@@ -213,6 +223,7 @@ def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
     gap = torch.where(seen, total - passed.scores[..., :n], 0)
     if layer.sinks is not None or isinstance(layer.positions, Alibi):
         gap = gap - torch.where(seen, gap, math.nan).nanmedian(-1, keepdim=True).values
+    # The same for the output: messages weighted by the module's attention, summed over heads.
     theirs = passed.attention[..., :n]
     values = layer.per_head(project(x, layer.W_V, layer.b_V), -3)
     mixed = theirs @ values
@@ -281,7 +292,7 @@ def certify_stack(
     ([], True)
     """
     read = load(offloaded.model, stack=stack)
-    for layer in range(len(read.layers)):
+    for layer in read.layers.numbers:
         names = expected.layer_tensors(read.family, read.config, layer)
         if lost := {read.tensors.prefix + name for name in names} & set(offloaded.absent):
             raise MissingTensor(
@@ -297,7 +308,7 @@ def certify_stack(
     if len(watch.errors) != len(read.layers):
         raise ValueError(f"{checkpoint.name} has {len(read.layers)} layers, of which {len(watch.errors)} ran")
     errors = {name: torch.stack([each[name].double() for each in watch.errors]) for name in PER_HEAD + PER_LAYER}
-    return Certified(stack, str(dtype).removeprefix("torch."), errors, watch.limits)
+    return Certified(stack, str(dtype).removeprefix("torch."), errors, watch.limits, read.layers.numbers)
 
 
 def _converted(value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
+from analysis.core.positions import Alibi
 from analysis.decomposition.terms import ScoreTerms, score_terms
-from analysis.models.inputs import places, read_inputs, real_rows
+from analysis.models.inputs import input_device, places, read_inputs, real_rows, running_part, takes
 from analysis.models.memory import available_memory, check_memory
-from analysis.models.pretrained import input_device
 from analysis.models.reading import AnyModel, Model, load
 from analysis.transformer.attention import (
     added_by_positions,
@@ -34,8 +34,10 @@ from analysis.transformer.attention import (
     weigh,
 )
 
-MAPS = 3
-"""How many tensors as large as all maps of a layer live at once: scores, the same where keys are hidden, weights."""
+MAPS, MAPS_BESIDE = 3.3, 7
+"""How many tensors as large as all maps of a layer live at once in a model: scores, the same where keys are hidden,
+weights. Measured are 2.3 to 3.0 with all that a census takes, at 1,024 to 4,096 tokens; a tenth is margin. And how many
+more of one text where positions are added to scores: 1.6 in a BLOOM, 5.4 in a DeBERTa."""
 ROWS, CELLS = 256, 2**18
 """How many queries of a map, and scores in all, are looked at together: on the CPU they stay in its cache."""
 CELLS_ON_GPU = 2**26
@@ -112,6 +114,8 @@ def run_layers(
     maps = next((getattr(result, name) for name in names if getattr(result, name, None)), None)
     if maps is None or any(each is None for each in maps):
         raise ValueError(f"{type(model).__name__} returns no attention: build it with attn_implementation='eager'")
+    if len(maps) == read.depth:  # of a MiniMax with what its other layers have in their place
+        maps = [maps[number] for number in read.layers.numbers]
     return [
         LayerRun(
             seen.into[into].pop(0),
@@ -124,8 +128,8 @@ def run_layers(
 
 
 def layer_paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Name the modules of each layer: the values' map, which reads nothing else, the output's, the norms."""
-    for layer in range(len(read.layers)):
+    """Name the modules of each layer with attention: the values' map, which reads nothing else, the output's, norms."""
+    for layer in read.layers.numbers:
         path, maps = read.path(layer), read.family.maps
         yield f"{path}.{maps.names[-1]}", f"{path}.{read.family.output}", read.norm_paths(layer)
 
@@ -231,14 +235,16 @@ def visit_layers(
     """Run a model and show each layer on each text to ``visit``; return what the model returns.
 
     Whatever `load` reads is shown as it is: windows, soft caps, sinks, positions inside the attention. The model runs
-    with its own code, and nothing is kept.
+    with its own code, and nothing is kept. An encoder, or one half of a CLIP, runs alone unless the inputs are for more
+    (`models.inputs.running_part`).
 
     Parameters
     ----------
     model
         A model as `load` takes it; a module of transformers in evaluation mode.
     inputs
-        Ids, ``(batch, position)``, from each text's first token on; or arguments of the model by name.
+        Ids, ``(batch, position)``, from each text's first token on, of a decoder's text and its encoder's; or
+        arguments of the model by name.
     lengths
         How many tokens of each text are real, padding on the right; default: all.
     only
@@ -265,12 +271,18 @@ def visit_layers(
     module = given.module
     running = given.running
     in_files = any(parameter.is_meta for parameter in module.parameters())
-    layers, paths = (given if in_files else running).layers, [into for into, _, _ in layer_paths(running)]
+    layers = (given if in_files else running).layers
+    paths = {number: into for number, (into, _, _) in zip(layers.numbers, layer_paths(running), strict=True)}
     if module.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
-    if isinstance(inputs, Tensor) and not inputs.is_floating_point():
-        check_maps(given.heads, len(inputs), inputs.shape[-1], input_device(module))
-    turns = {path: [number for number, into in enumerate(paths) if into == path] for path in paths}  # some are shared
+    ids = inputs if isinstance(inputs, Tensor) else inputs.get("input_ids")
+    if ids is not None and not ids.is_floating_point():
+        row, first = given.family, layers.numbers[0]
+        added = row.learned or isinstance(row.positions(given.config, first, given.channel), Alibi)
+        check_maps(given.heads, len(ids), ids.shape[-1], input_device(module), MAPS_BESIDE * bool(added))
+    turns: dict[str, list[int]] = {}  # some layers share their modules
+    for number, into in paths.items():
+        turns.setdefault(into, []).append(number)
 
     def show(path: str, _module: torch.nn.Module, args: tuple, _output: Tensor) -> None:
         number = turns[path].pop(0)
@@ -285,28 +297,34 @@ def visit_layers(
                 visit(LayerOnText(number, text, layer, rows[text, :n]))
 
     named = dict(module.named_modules())
+    args, options = ((inputs,), options) if isinstance(inputs, Tensor) else ((), {**inputs, **options})
+    runs = running_part(running, () if args else inputs)
+    if args and running.family.stack == "decoder" and takes(module, "decoder_input_ids"):
+        options["decoder_input_ids"] = inputs
     with torch.no_grad(), ExitStack() as stack:
         for path in turns:
             stack.callback(named[path].register_forward_hook(functools.partial(show, path)).remove)
-        output = module(inputs, **options) if isinstance(inputs, Tensor) else module(**inputs, **options)
+        output = runs(*args, **options)
     if left := sorted(number for numbers in turns.values() for number in numbers):
         raise ValueError(f"layer {left[0]} of {type(module).__name__} did not run on these inputs")
     return output
 
 
-def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu") -> None:
-    """Refuse texts of whose maps one layer's do not fit: those of the model itself, and of one text ours beside them.
+def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: float = 0.0) -> None:
+    """Refuse texts of whose maps one layer's do not fit: those of the model itself; ours are made before it makes them.
+
+    ``beside`` is how many maps more of one text there are.
 
     Raises
     ------
     MemoryError
         Saying how many tokens would.
     """
-    each = MAPS * (texts + 1) * heads * 4  # bytes, for every pair of positions
+    each = (MAPS * texts + beside) * heads * 4  # bytes, for every pair of positions
     try:
-        check_memory(each * positions**2, f"one layer's {heads} maps of {texts} x {positions:,} tokens", where)
+        check_memory(round(each * positions**2), f"one layer's {heads} maps of {texts} x {positions:,} tokens", where)
     except MemoryError as error:
-        fits = math.isqrt(int(0.9 * (available_memory(where) or 0)) // each)
+        fits = math.isqrt(int(0.9 * (available_memory(where) or 0) / each))
         raise MemoryError(f"{error}: read at most {fits:,} tokens (longest), or fewer texts at once (batch)") from None
 
 
@@ -392,11 +410,13 @@ def _read_by(model: torch.nn.Module, read: Model, inputs: Any, layer: int) -> tu
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     layer = read.number(layer)
     paths = [into for into, _, _ in layer_paths(read)]
-    seen, named = Seen(), read_inputs(model, read, inputs)
-    with torch.no_grad(), watch(model, seen, paths[layer : layer + 1]):
-        model(**named)
-    passed = seen.into[paths[layer]]
-    place = paths[:layer].count(paths[layer])  # layers may share their modules
+    number = list(read.layers.numbers).index(layer)
+    runs = running_part(read, inputs if isinstance(inputs, Mapping) else ())
+    seen, named = Seen(), read_inputs(runs, read, inputs)
+    with torch.no_grad(), watch(model, seen, [paths[number]]):
+        runs(**named)
+    passed = seen.into[paths[number]]
+    place = paths[:number].count(paths[number])  # layers may share their modules
     if len(passed) <= place:
         raise ValueError(f"layer {layer} of {type(model).__name__} did not run on these inputs")
     x, keep = computable(passed[place]), real_rows(read, named)

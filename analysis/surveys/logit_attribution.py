@@ -119,6 +119,8 @@ def logit_parts(model: AnyModel, inputs: Any, tokens: Any = None, *, position: i
         raise ValueError(
             f"model computes in {head.weight.dtype}, in which its parts do not add up: model.float() first"
         )
+    if where := read.where_attention():
+        raise ValueError(f"a {read.config.model_type} has {where}: what its other layers write is not split")
     if any(norm.place == "sum" for norm in read.layers[0].norms):
         raise ValueError(f"a {read.config.model_type} norms its stream after every sum: its logits have no such parts")
     named = read_inputs(module, read, read.encode(inputs))
@@ -165,11 +167,13 @@ class _Split:
 
     def __call__(self, tokens: Any) -> LogitParts:
         read, count = self.read, len(self.read.layers)
+        # What each layer added to the stream, and the last norm's divisor, which is taken as it is.
         paths = [read.path(number) for number in range(count)]
         heads, biases, rest = zip(*(self._layer(number, path) for number, path in enumerate(paths)), strict=True)
         last = self.out[paths[-1]]
         norm = self._last_norm(last)
         W, b = self.head.weight, self.head.bias
+        # The unembedding rows of the tokens that are asked for.
         chosen = self.logits.argmax(-1, keepdim=True) if tokens is None else torch.as_tensor(tokens, device=last.device)
         chosen = torch.atleast_2d(chosen).expand(len(last), -1)
         factor = getattr(read.config, "logit_scale", None) or 1 / (getattr(read.config, "logits_scaling", None) or 1)
@@ -180,6 +184,7 @@ class _Split:
             rows = divide_by_size(rows, norm, whole) * norm.gain
             return einsum(rows, U, "text ... model, text token model -> text ... token")
 
+        # What no part of the stream adds: the biases of the norm and the unembedding.
         added = U @ norm.bias + (0 if b is None else factor * b[chosen])
         cap = getattr(read.config, "final_logit_softcapping", None)
         parts = LogitParts(
@@ -200,6 +205,7 @@ class _Split:
         """Return what each head adds to the stream, the biases behind them, and what else the layer adds."""
         layer = self.read.layers[number]
         output = list(layer_paths(self.read))[number][1]
+        # The heads' own messages, which must add up to what the attention wrote.
         z = self.into[output].unflatten(-1, (layer.heads, -1))
         heads = einsum(z, layer.W_O, "text head value, head value model -> text head model")
         bias, written = layer.b_O.expand(len(z), -1), self.out[output]
@@ -210,6 +216,7 @@ class _Split:
                 for part, by in ((heads, written[:, None]), (bias, written))
             )
             bias = bias + after.bias
+        # What else the layer adds must be the output of one module: its MLP.
         rest = self.out[path] - self.into[path] - heads.sum(1) - bias
         own = [value for name, value in self.out.items() if name.startswith(f"{path}.") and value.shape == rest.shape]
         if not any(self._same(rest, value) for value in own):

@@ -71,6 +71,7 @@ def arrange(
     positions
         Positions of the rows, if they are not 0, 1, 2, ...
     """
+    # Norm and rotation, in the family's order; then what grows with the position.
     pair, rotary = layer.qk_norm, layer.positions if isinstance(layer.positions, Rotary) else None
     at = None if positions is None else positions.to(rows).unsqueeze(-2)  # for all heads
     if pair and not pair.after_rotation:

@@ -127,11 +127,13 @@ def run_layer(
             raise ValueError(
                 f"patched_attention must be {due} for {due[1]} positions, got {tuple(patched_attention.shape)}"
             )
+    # Attention: mix the values, put the heads side by side, add to the stream, normalise.
     values = project(x, weights.W_V, weights.b_V)
     heads = concatenate(attention @ values)
     attention_output = heads @ stack(weights.W_O) + weights.b_O
     before_first = x + attention_output if switches.skip else attention_output
     first = apply_norm(before_first, layer.norm_attention) if switches.norm_attention else before_first
+    # MLP: the same again, position by position.
     if switches.mlp:
         mlp_output = apply_mlp(first, layer.mlp, (lambda hidden: hidden) if switches.linear else activation)
         before_second = first + mlp_output if switches.skip else mlp_output

@@ -144,6 +144,7 @@ def build(
         similarity = torch.eye(vocab, dtype=dtype)
     if len(similarity) != vocab:
         raise ValueError(f"similarity must be ({vocab}, {vocab}), got {tuple(similarity.shape)}")
+    # The stream: one half for the token, one for its position, over which layer 1 writes the token before.
     width = vocab + max(vocab, length)
     token, position, stored = slice(0, vocab), slice(vocab, vocab + length), slice(vocab, 2 * vocab)
 
@@ -153,6 +154,7 @@ def build(
         return matrix
 
     eye, earlier = torch.eye(vocab, dtype=dtype), torch.ones(length - offset, dtype=dtype).diag(-offset)
+    # Layer 1 looks `offset` positions back and stores what it finds; layer 2 looks for its own token in that store.
     first = Layer(
         block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye), block(token, token, eye)
     )

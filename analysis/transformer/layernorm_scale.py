@@ -84,16 +84,19 @@ def inverse_sigma(
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")
     width, (vocab, places) = tokens.shape[1], (len(tokens), len(positions))
+    # The squares of tokens and of positions; the product e . pC follows block by block.
     centred = centre(positions)
     own = centred.square().mean(-1) + eps
     of_token = torch.cat([centre(rows).square().mean(-1) for rows in tokens.split(2048)])
     if not torch.isfinite(2 * (own.amax() + of_token.amax())):  # nan and inf spread
         raise ValueError("tokens or positions hold entries that are not finite, or too large for their dtype")
     share = None if frequency is None else frequency / frequency.sum()
+    # Between which two order statistics each quantile lies.
     rank = torch.tensor(levels, dtype=torch.float64, device=tokens.device) * (vocab - 1)
     below = rank.floor().long()
     above, part = (below + 1).clamp(max=vocab - 1), (rank - below).to(tokens.dtype)
     mean, quantiles = tokens.new_empty(places), tokens.new_empty(len(levels), places)
+    # sigma^2 of all tokens at a block of positions, and its inverse root, in place.
     for start in range(0, places, block):
         here = slice(start, start + block)
         values = torch.addmm(of_token, centred[here], tokens.T, alpha=2 / width)

@@ -119,10 +119,12 @@ def disentangled_scores(
     for name, table in (("positions.keys", positions.keys), ("positions.queries", positions.queries)):
         if table is not None:
             check_fit(name, table, (*table.shape[:-1], queries.shape[-1]), "queries", queries)
+    # i - j, in buckets where the model has them.
     place = torch.arange(queries.shape[-2], device=queries.device)
     distance = place[:, None] - place
     if positions.buckets:
         distance = _log_bucket(distance, positions.buckets, positions.longest)
+    # The query meets a key of the distance, then the key meets a query of the distance.
     total = torch.zeros((), dtype=queries.dtype, device=queries.device)
     if positions.keys is not None:
         row = (distance + positions.span).clamp(0, 2 * positions.span - 1)

@@ -55,6 +55,7 @@ def rotate(
             f"positions must be below {rotary.longest}, got {int(positions.max())}: for longer texts rope_type = "
             f"{rotary.scaling!r} has other frequencies, which are not read: give a shorter text"
         )
+    # (a + ib) times e^(it theta), pair by pair; what is left of the head isn't turned.
     angle = positions.to(rows)[..., None] * rotary.frequencies.to(rows)
     cos, sin = angle.cos() * rotary.attention_factor, angle.sin() * rotary.attention_factor
     turned, rest = rows[..., : rotary.coordinates], rows[..., rotary.coordinates :]

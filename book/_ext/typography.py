@@ -3,11 +3,12 @@
 Numbers that cells hand to the text, sentences of evidence and captions are plain text. Code and formulas stay as they
 are. Printed lines wrap on a narrow screen, unless they stand in columns. A figure gets a frame of its own and the
 width below which its smallest label would be under 9 px; the style sheet gives a phone's figures that width, and the
-frame scrolls.
+frame scrolls. All but the first figure of a page are loaded when they come near the screen.
 """
 
 import re
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from docutils import nodes
@@ -38,7 +39,7 @@ PREFORMATTED = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 
 LABEL = 9  # px on a phone, at least
 PX = 4 / 3  # per point, in which matplotlib writes sizes
-SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"', re.DOTALL)
+SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"(?:\s+height="([\d.]+)pt")?', re.DOTALL)
 GLYPHS = re.compile(r"scale\((0\.\d+) -\1\)")  # a label in outlines is a hundredth of its size tall in points
 FIGURE = re.compile(
     r'(<figure\b[^>]*>\s*)<img\b([^>]*\bsrc="[^"]*_images/([^"/]+\.svg)"[^>]*>)'
@@ -125,20 +126,35 @@ def least_width(svg: str) -> int | None:
     return -int(-LABEL / (min(sizes) * PX) * float(width[1]) * PX // 1)
 
 
+def room(svg: str) -> str:
+    """Return the attributes by which a browser keeps room for a figure that it has not loaded.
+
+    >>> room('<svg width="540pt" height="240pt">')
+    ' loading="lazy" width="720" height="320"'
+    """
+    size = SIZE.search(svg)
+    if not (size and size[2]):
+        return ""
+    return ' loading="lazy" width="{:.0f}" height="{:.0f}"'.format(*(float(length) * PX for length in size.groups()))
+
+
 @cache
-def of_file(path: Path) -> int | None:
-    """Return :func:`least_width` of a drawn figure; its name is a hash of what it holds."""
-    return least_width(path.read_text(encoding="utf-8")) if path.exists() else None
+def of_file(path: Path) -> tuple[int | None, str]:
+    """Return :func:`least_width` and :func:`room` of a drawn figure; its name is a hash of what it holds."""
+    svg = path.read_text(encoding="utf-8") if path.exists() else ""
+    return least_width(svg), room(svg)
 
 
 def frame(body: str, files: dict[str, Path]) -> str:
     """Put every figure that has labels into its frame; the files are those of a page by their names."""
+    before = count()
 
     def framed(match: re.Match) -> str:
-        least = of_file(files[match[3]]) if match[3] in files else None
+        least, later = of_file(files[match[3]]) if match[3] in files else (None, "")
         if least is None:
             return match[0]
-        return f'{match[1]}<div class="figure-frame"><img style="--least: {least}px"{match[2]}</div>'
+        later = later if next(before) else ""
+        return f'{match[1]}<div class="figure-frame"><img style="--least: {least}px"{later}{match[2]}</div>'
 
     return FIGURE.sub(framed, body)
 

@@ -191,7 +191,7 @@
       const said = await evaluate(state, state.say);
       show(state, said);
       state.ran = !said.error;
-      state.say(said.error ? "It raised." : said.verdict ?? `It ran in ${((performance.now() - began) / 1000).toFixed(1)} s.`);
+      state.say(said.error ? "It raised." : said.verdict ?? `It ran in ${((performance.now() - began) / 1000).toFixed(1)} s.${said.outputs.length || !states[place + 1] ? "" : " It prints nothing itself: run the next cell."}`);
     } catch (error) {
       if (worker) stop();
       state.say(error.message === "stopped" ? "Stopped. Its names are forgotten." : `Python can't run here (${error.message}). The notebook at the end of the page runs with the package.`);

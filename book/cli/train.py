@@ -26,7 +26,7 @@ class Recipe:
 
 
 def _gpt2_mini(out: Path, **options) -> dict:
-    from book.lab.semi_bias_probe import semi_bias_probe
+    from book.lab.gpt2_mini_runs import semi_bias_probe
     from book.lab.training import gpt2_mini
 
     return gpt2_mini.train(out, probe=semi_bias_probe, report=_Doublings(), **options)

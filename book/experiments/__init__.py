@@ -1,1 +1,1 @@
-"""Long computations, one file a record: each defines ``EXPERIMENT``, or several in ``EXPERIMENTS``."""
+"""Long computations, each kept as a record: a file defines ``EXPERIMENT``, or several in ``EXPERIMENTS``."""

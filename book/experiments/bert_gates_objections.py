@@ -19,9 +19,9 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.controls import SHARP, make_controls
 from analysis.models.reading import load
 from analysis.transformer.attention import project
+from book.experiments.bert_gates import DIRECTIONAL, read_layer
 from book.lab.ablation import choose_sink, hold_volume, run_without, turned
 from book.lab.documents import load_documents
-from book.lab.layer_gates import DIRECTIONAL, read_layer
 from book.lab.map_counts import PRESENT
 from book.publish.records import Experiment, Result
 

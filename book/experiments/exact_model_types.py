@@ -17,19 +17,15 @@ from analysis import census, load
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES, REFUSED
 from analysis.models.families.tiny import TOKENS, tiny_inputs, tiny_model
+from analysis.models.inputs import main_input, running_part, takes
 from analysis.models.offloading import Offloaded
 from analysis.surveys.certification import certify_stack, stacks_of
 from analysis.surveys.family_agreement import agreement
-from analysis.surveys.layer_runs import visit_layers
+from analysis.surveys.layer_runs import run_layers, visit_layers
 from book.publish.records import Experiment, Result, Value
 
 TYPES = tuple(dict.fromkeys(chain.from_iterable(row.model_types for row in FAMILIES)))
 REASONS = {
-    "reads pixel values": "it reads images",
-    "reads input values": "it reads sound",
-    "reads input features": "it reads sound",
-    "reads two texts": "it reads two texts",
-    "reads a text and images": "it reads a text and images",
     "the library renames it": "the library renames its tensors as it loads them",
     "the library builds no whole": "the library has no whole model of it",
 }
@@ -67,8 +63,8 @@ def try_types(types: Sequence[str]) -> Result:
 def in_words(refusal: str) -> str:
     """Say why a type is refused, in the words of :data:`REASONS`; what is not known stands as it is.
 
-    >>> in_words("NotRunnable: model reads two texts: it is a T5Model")
-    'it reads two texts'
+    >>> in_words("ValueError: my-model has no 'W': the library renames it as it loads the model")
+    'the library renames its tensors as it loads them'
     """
     return next((words for part, words in REASONS.items() if part in refusal), refusal[:200])
 
@@ -76,19 +72,39 @@ def in_words(refusal: str) -> str:
 def read_error(kind: str) -> float:
     """Return how far attention, outputs and norms are from the model's own, in float64, over all its stacks."""
     model = tiny_model(kind)
-    stacks = [row.stack for row in FAMILIES if kind in row.model_types and not row.files_only]
-    found = [agreement(model, load(model, stack=stack), tiny_inputs(model), in_double=True) for stack in stacks]
+    found = [agreement(model, load(model, stack=of), tiny_inputs(model), in_double=True) for of in stacks(kind)]
     return max(max(each.attention, each.output, each.norm) for each in found)
 
 
+def stacks(kind: str) -> list[str]:
+    """Name the stacks that a type has.
+
+    >>> stacks("t5"), stacks("clip"), stacks("llama")
+    (['encoder', 'decoder'], ['vision', 'text'], [''])
+    """
+    return [row.stack for row in FAMILIES if kind in row.model_types and not row.files_only]
+
+
 def measured_error(kind: str) -> float:
-    """Take a census, and return how far the maps that it measures are from the model's own, in float32."""
-    model, maps = tiny_model(kind).float(), []
-    census(load(model, tokenizer=WORDS), TEXTS)
-    ids = torch.arange(2, 26).reshape(2, 12)
-    visit_layers(model, ids, lambda seen: maps.append(seen.attention))  # both texts of a layer, then the next layer
-    own = torch.cat(model(ids, output_attentions=True).attentions)
-    return (torch.stack(maps) - own).abs().max().item()
+    """Take a census of each stack, and return how far the maps that it measures are from the model's own, in float32.
+
+    An encoder, or one half of a model that joins two, is given its own inputs alone; the model has run on all of them.
+    """
+    model, errors = tiny_model(kind).float(), []
+    inputs = {name: of.float() if of.is_floating_point() else of for name, of in tiny_inputs(model).items()}
+    for stack in stacks(kind):
+        read, maps = load(model, stack=stack, tokenizer=WORDS), []
+        part = running_part(read)
+        given = {name: of for name, of in inputs.items() if takes(part, name)}
+        census(read, given)
+        if main_input(part) == "input_ids":
+            census(read, TEXTS)
+        torch.manual_seed(0)  # a ViT-MAE shuffles the patches
+        visit_layers(read, given, lambda seen, maps=maps: maps.append(seen.attention))  # both inputs of a layer in turn
+        torch.manual_seed(0)
+        own = torch.cat([run.attention for run in run_layers(model, read, inputs)])
+        errors.append((torch.stack(maps) - own).abs().max().item())
+    return max(errors)
 
 
 def certified_error(kind: str) -> float:

@@ -60,13 +60,13 @@ def train_more_seeds(device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "training": Experiment(
+    "induction-head-training": Experiment(
         summary="attention-only transformers on repeated random tokens: losses and head scores over training",
         compute=compute,
         minutes=12.0,
         seed=0,
     ),
-    "more-seeds": Experiment(
+    "induction-head-more-seeds": Experiment(
         summary="attention-only transformers on repeated random tokens: seeds 3 and 4",
         compute=train_more_seeds,
         minutes=6.0,

@@ -2,7 +2,9 @@
 
 Seed 0 is the bundled model and is read from its trace, the others are trained where no finished run is found
 (``book.lab.gpt2_mini_runs``). Another machine rounds otherwise and its run drifts away from this one, so
-the tolerances are wide: what has to repeat is the finding.
+the tolerances are wide: what has to repeat is the finding. How often each token occurs in the training text is the
+control for the norm of its embedding; the text is what this Python carries, so another version counts a little
+differently.
 """
 
 from pathlib import Path
@@ -16,7 +18,6 @@ from analysis.models import checkpoints, pretrained
 from analysis.models.controls import make_controls, random_attention_layer
 from analysis.models.reading import load
 from analysis.statistics.correlation import partial_rank_correlation, rank_correlation, recency
-from book.experiments import semi_bias_token_counts
 from book.lab import first_layer
 from book.lab.first_layer import FirstLayer, attention_of_positions, overlap_with_text
 from book.lab.gpt2_mini_runs import SEEDS, find_run
@@ -37,7 +38,7 @@ def compute(device: torch.device) -> Result:
         values[f"held_out_{seed}"] = Value(float(arrays["held_out"][seed, -1]), tolerance=0.05, unit="nats a token")
         values[f"recent_heads_{seed}"] = Value(int((rho[-1] > 0.5).sum()), tolerance=2, n=rho.shape[1])
         values[f"appears_{seed}"] = Value(settled(traces[0]["step"], rho), tolerance=200, unit="steps")
-    frequency = torch.tensor(semi_bias_token_counts.compute(device).arrays["per_million"])
+    frequency = torch.tensor(count_tokens(device).arrays["per_million"])
     ends = [measure(folder, frequency, device) for folder in folders]
     arrays |= {name: np.stack([end[name] for end in ends]) for name in ends[0]}
     arrays["ladder"] = measure_ladder(folders[0], device)
@@ -123,10 +124,33 @@ def measure_ladder(folder: Path, device: torch.device | str = "cpu") -> np.ndarr
     return measure_controls(make_controls(trained.weights, draw), measured)
 
 
-EXPERIMENT = Experiment(
-    "The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls",
-    compute,
-    models=("gpt2-mini",),
-    minutes=25.0,
-    seed=SEEDS[-1],
-)
+def count_tokens(device: torch.device) -> Result:
+    """Count the tokens of the training part of the corpus."""
+    ck = checkpoints.find("gpt2-mini")
+    ids = pretrained.tokenizer(ck).backend_tokenizer.encode(texts.corpus()).ids
+    counts = np.bincount(ids, minlength=len(load(ck).tokens))
+    return Result(
+        {
+            "tokens": Value(len(ids), tolerance=0.1 * len(ids), unit="tokens"),
+            "never": Value(int((counts == 0).sum()), tolerance=100, n=len(counts), unit="tokens"),
+        },
+        {"per_million": (1e6 * counts / len(ids)).astype(np.float32)},
+        {"per_million": 2e3},
+    )
+
+
+EXPERIMENTS = {
+    "semi-bias-emergence": Experiment(
+        "The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls",
+        compute,
+        models=("gpt2-mini",),
+        minutes=25.0,
+        seed=SEEDS[-1],
+    ),
+    "semi-bias-token-counts": Experiment(
+        "How often each token of gpt2-mini occurs in its training text",
+        count_tokens,
+        models=("gpt2-mini",),
+        minutes=0.6,
+    ),
+}

@@ -12,7 +12,7 @@ from analysis.data.texts import passages
 from analysis.maps.streaming import MapStatistics
 from analysis.models import attention_hooks, pretrained
 from book.experiments.rotary_smollm2 import MODEL
-from book.experiments.streaming_capture_gpu_cost import ANYTHING, DTYPES, seconds_of
+from book.experiments.streaming_capture import ANYTHING, DTYPES, seconds_of
 from book.lab.smollm2 import lose
 from book.publish.records import Experiment, Result, Value
 

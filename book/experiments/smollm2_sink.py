@@ -1,14 +1,16 @@
 """What the first token of a text is to SmolLM2: its share, its value, and the loss when its weight is taken or shared.
 
 The first row sees only itself and is left as it is, so the sink is made as before; what is changed is what the others
-take from it.
+take from it. For the same reason the first row's values depend on its token alone: every token of the vocabulary stands
+first, once, in a text of its own, to see which are turned into the one vector.
 """
 
+import json
 from collections.abc import Collection
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -17,7 +19,7 @@ from analysis.transformer.attention import mask_future
 from book.experiments.rotary_smollm2 import MODEL
 from book.lab.ablation import choose_sink, draw_as_much, leave_short, renormalise, scale_up
 from book.lab.smollm2 import LENGTH, LONG, attend, choose_texts, lose, run_from
-from book.publish.records import Experiment, Result
+from book.publish.records import Experiment, Result, Value
 
 TEXTS = ("six texts", "six other texts", "two long texts")
 """Of 64 tokens, those the blocks were chosen on; as many that were not looked at; of 256 tokens."""
@@ -34,6 +36,8 @@ SINGLE, FEW = ("deleted", "shared", "at random"), 2
 """What is done layer by layer, and on how many texts."""
 TOGETHER = ("deleted", "shared", "turned up", "doubled", "at random", "of other texts")
 """What is done in several layers at once: "of other texts" changes the first token's value and no weight."""
+FROM, BATCH, ELSEWHERE = 12, 512, 0.5
+"""The layer from which on the vector is asked for; tokens that run together; the cosine under which one is named."""
 
 
 def compute(device: torch.device) -> Result:
@@ -185,10 +189,60 @@ def change_blocks(network, ids: Tensor) -> dict:
     }
 
 
-EXPERIMENT = Experiment(
-    "What the first token is to SmolLM2: its share, its value, and the loss when its weight is deleted or shared",
-    compute,
-    models=(MODEL,),
-    minutes=6,
-    seed=0,
-)
+def compare_first_tokens(device: torch.device) -> Result:
+    """Compare the values of every first token with the mean of those that begin twelve texts."""
+    words, network = pretrained.tokenizer(MODEL), pretrained.load(MODEL, task="lm", device=device)
+    starts = torch.cat([choose_texts(words, LENGTH, first=first)[:, 0] for first in (0, 1)]).unique()
+    least = try_all(network, starts.to(device)).cpu()
+    named = [words.decode([token]) for token in (least < ELSEWHERE).nonzero()[:, 0].tolist()]
+    values = {"starts": Value(len(starts)), "elsewhere": Value(json.dumps(named))}
+    return Result(values, {"least": least.numpy().astype(np.float16)}, {"least": 5e-3})
+
+
+def try_all(network, starts: Int[Tensor, " start"]) -> Float[Tensor, " token"]:
+    """Return for each token of the vocabulary the least cosine of its values with the mean of some tokens' values."""
+    mean = values_of(network, starts).mean(0)
+    every = torch.arange(network.config.vocab_size, device=starts.device).split(BATCH)
+    return torch.cat([least_cosine(values_of(network, tokens), mean) for tokens in every])
+
+
+@torch.no_grad()
+def values_of(network, tokens: Int[Tensor, " token"]) -> Float[Tensor, "token layer head channel"]:
+    """Return the values of texts of a single token, from :data:`FROM` on."""
+    found = []
+
+    def keep(layer, query, key, value, *, scale, causal=False, lengths=None):
+        if layer >= FROM:
+            found.append(value[:, :, 0])
+        return value  # a row that sees only itself attends to itself
+
+    with attention_hooks.with_attention(network, keep):
+        network.base_model(tokens[:, None], use_cache=False)
+    return torch.stack(found, 1)
+
+
+def least_cosine(values: Float[Tensor, "token layer head channel"], mean: Tensor) -> Float[Tensor, " token"]:
+    """Return each token's smallest cosine with the mean over layers and heads.
+
+    >>> least_cosine(torch.tensor([[[[1.0, 0.0]], [[3.0, 4.0]]]]), torch.tensor([[[2.0, 0.0]], [[1.0, 0.0]]]))
+    tensor([0.6000])
+    """
+    return cosine_similarity(values, mean, dim=-1).flatten(1).amin(1)
+
+
+EXPERIMENTS = {
+    "smollm2-sink": Experiment(
+        "What the first token is to SmolLM2: its share, its value, and the loss when its weight is deleted or shared",
+        compute,
+        models=(MODEL,),
+        minutes=6,
+        seed=0,
+    ),
+    "smollm2-first-token": Experiment(
+        "Which first tokens SmolLM2 turns into its one vector: every token of the vocabulary",
+        compare_first_tokens,
+        models=(MODEL,),
+        minutes=5,
+        seed=0,
+    ),
+}

@@ -3,8 +3,16 @@
 All learn from the same training part and are scored on the same test part, once, beside simple classifiers. Around real
 lineages the sequences are simulated, too; ``real`` also asks the classifier about 89 real, openly deposited sequences.
 What is real needs the folder ``sars-cov-2``; none of its sequences enters the project, only what is counted here.
+
+How large the units are that are kept apart needs nothing of a classifier: an interval counts units as independent.
+
+Deletions shift the words behind them, so after an exchange fewer words of the class of the bases are left, and a
+classifier might follow the deletions because it has nothing else to read. A *telling* word is one that stood in at
+least ``LEAST`` training sequences, ``PURE`` of them of one class. An exchange is *balanced* in favour of the bases
+if the sequence has at least ``TIMES`` as many telling words of their class as of that of the deletions.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +20,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from analysis.models import checkpoints
 from analysis.statistics.intervals import share_interval
 from book.experiments import variant_measures, variant_seeds
 from book.experiments.variant_baselines import score
 from book.lab import classifier_runs, classifier_survey
-from book.lab.dna.baselines import fitted, hits
-from book.lab.dna.fasta import read_fasta
-from book.lab.dna.kmers import unknown_share
+from book.lab.dna.baselines import exchanged, fitted, hits
+from book.lab.dna.fasta import Gene, read_fasta
+from book.lab.dna.kmers import kmers, unknown_share
+from book.lab.dna.phase import fill_letters
 from book.lab.dna.simulate import Backbone, invent_backbones, read_backbones
-from book.lab.dna.splits import unit_names
+from book.lab.dna.sites import word_counts
+from book.lab.dna.splits import split, unit_names
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value, data_folder
 
@@ -32,6 +43,7 @@ REAL_RUNS = {"sequence": "real", "lineage": "real-by-lineage"}
 REAL_RECIPE = dna_classifier.shortened(dna_classifier.MINI, steps=700)
 """Real classes are of up to 277 lineages and take longer than invented ones."""
 FRESH = 64
+LEAST, PURE, TIMES = 5, 0.9, 2
 
 
 def score_run(run: classifier_survey.Run, backbones: Sequence[Backbone]) -> tuple[dict[str, Value], np.ndarray]:
@@ -120,26 +132,109 @@ def compute_real(device: torch.device) -> Result:
     return Result(values | found, arrays, tolerances | {"confusion": 2, "open_confusion": 1})
 
 
+def sizes(units: Sequence[str]) -> np.ndarray:
+    """Return how often each unit occurs, the largest first.
+
+    >>> sizes(["a", "b", "b"])
+    array([2, 1], dtype=int32)
+    """
+    return np.array([count for _, count in Counter(units).most_common()], np.int32)
+
+
+def sizes_of_test(data: dna_classifier.Data, by: str) -> np.ndarray:
+    """Part the sequences in another way, and return the sizes of the test part's units."""
+    test = [data.genes[i] for i in split(data.genes, by, 0).test]
+    return sizes(unit_names(test, by))
+
+
+def count_units(device: torch.device) -> Result:
+    """Part the sequences of the invented gene and those around real lineages; count the deposited ones by lineage."""
+    folder = data_folder(DATA)
+    invented = dna_classifier.make_data(dna_classifier.MINI, 0)
+    real = dna_classifier.make_data(replace(REAL_RECIPE, by="lineage"), 0, folder)
+    deposited = read_fasta(folder / "open_sequences_S.fasta.gz", folder / "open_sequences.tsv")
+    arrays = {f"invented/{by}": sizes_of_test(invented, by) for by in ("clade", "lineage")}
+    arrays |= {"real/lineage": sizes_of_test(real, "lineage"), "open": sizes([gene.lineage for gene in deposited])}
+    return Result({}, arrays)
+
+
+def find_telling_words(genes: Sequence[Gene]) -> dict[str, str]:
+    """Return the words that tell a class, with that class.
+
+    >>> first = [Gene(f"a{i}", "A" * 12, "a") for i in range(9)]
+    >>> find_telling_words([*first, Gene("b", "A" * 12, "b")])
+    {'AAAAAAAAAAAA': 'a'}
+    """
+    counts = word_counts(genes)
+    common = {word: of_class.most_common(1)[0] for word, of_class in counts.items()}
+    return {
+        word: label
+        for word, (label, count) in common.items()
+        if counts[word].total() >= LEAST and count >= PURE * counts[word].total()
+    }
+
+
+def count_telling_words(gene: Gene, label: str, telling: dict[str, str]) -> int:
+    """Count the words of a sequence that tell that class."""
+    return sum(telling.get(word) == label for word in kmers(gene.bases))
+
+
+def compute_balanced(device: torch.device) -> Result:
+    """Exchange deletions in the whole test part, keep the balanced ones, and ask the bundled classifier."""
+    run = classifier_survey.open_run(checkpoints.find("variant-bert-mini").folder, device=device)
+    data = run.data
+    telling = find_telling_words([data.genes[i] for i in data.parts.train])
+    test = [data.genes[i] for i in data.parts.test]
+    pairs = exchanged(test, fill_letters([backbone.aligned for backbone in invent_backbones(0)]))
+    words = np.array(
+        [[count_telling_words(gene, label, telling) for label in (gene.label, other)] for gene, other in pairs]
+    )
+    chosen = np.flatnonzero((words[:, 0] >= TIMES * words[:, 1]) & (words[:, 0] > 0))
+    values = {
+        "words_before": Value(float(np.mean([count_telling_words(gene, gene.label, telling) for gene in test])), 0.01)
+    }
+    named = variant_seeds.follow_pairs(run.model, data, [pairs[i] for i in chosen])
+    for column, (part, share) in enumerate(named.items()):
+        values[f"named_{part}"] = share
+        values[f"words_{part}"] = Value(float(words[chosen, column].mean()), 0.01, n=len(chosen))
+        values[f"words_all_{part}"] = Value(float(words[:, column].mean()), 0.01, n=len(pairs))
+    return Result(values)
+
+
 EXPERIMENTS = {
-    "splits": Experiment(
+    "variant-data-splits": Experiment(
         models=("variant-bert-mini",),
         compute=compute_splits,
         minutes=16,
         seed=0,
         summary="The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts",
     ),
-    "real-splits": Experiment(
+    "variant-data-real-splits": Experiment(
         data=(DATA,),
         compute=compute_real_splits,
         minutes=25,
         seed=0,
         summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts",
     ),
-    "real": Experiment(
+    "variant-data-real": Experiment(
         data=(DATA,),
         compute=compute_real,
         minutes=15,
         seed=0,
         summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures",
+    ),
+    "variant-data-units": Experiment(
+        compute=count_units,
+        data=(DATA,),
+        minutes=0.5,
+        seed=0,
+        summary="Sequences of each sub-clade or lineage in the test parts, around the invented gene and real lineages",
+    ),
+    "variant-data-balanced-swap": Experiment(
+        models=("variant-bert-mini",),
+        compute=compute_balanced,
+        minutes=1,
+        seed=0,
+        summary="Exchanged deletions where the words still tell the class of the bases",
     ),
 }

@@ -30,7 +30,7 @@ SENTENCES = (
     "The doctor asked the nurse whether she had seen his glasses, which were on his nose.",
     "Why did the chicken cross the road? Because the road did not cross the chicken.",
     "Time flies like an arrow, but fruit flies like a banana.",
-    "The keys to the old wooden cabinet are on the table.",
+    "The keys to the cabinet are in the cabinet, and the cabinet is locked.",
     "Anna gave Bert a book, and Bert gave Anna a look.",
     "The bank by the river lent the fisherman a boat but no money.",
     "Professor Plumworthy lost his umbrella on Monday. On Tuesday Professor Plumworthy lost his temper.",
@@ -77,25 +77,38 @@ def compute(device: torch.device) -> Result:
 
 
 def number_words(tokens: Sequence[str]) -> list[int]:
-    """Return for each token the number of its word; a mark is a word of its own.
+    """Return for each token the number of its word.
+
+    A mark is a word of its own. So is each piece of a word that returns: what a head copies is the next piece.
 
     >>> number_words(["Mrs", " Qu", "ill", " didn", "'t", "."])
     [0, 1, 1, 2, 2, 3]
+    >>> number_words(["Mr", " Qu", "ill", ",", " Mrs", " Qu", "ill"])
+    [0, 1, 2, 3, 4, 5, 6]
     """
-    numbers = [0]
-    for token in tokens[1:]:
-        numbers.append(numbers[-1] + bool(START.match(token)))
+    words = []
+    for token in tokens:
+        if not words or START.match(token):
+            words.append([])
+        words[-1].append(token)
+    texts, numbers = ["".join(word).strip() for word in words], []
+    for word, text in zip(words, texts, strict=True):
+        for piece in range(len(word)):
+            numbers.append(numbers[-1] + (piece == 0 or texts.count(text) > 1) if numbers else 0)
     return numbers
 
 
 def join(tokens: Sequence[str]) -> list[str]:
-    """Return the words.
+    """Return the words; a dot stands before a piece that goes on with the word before it.
 
     >>> join([" didn", "'t", "."])
     ["didn't", '.']
+    >>> join(["To", "pp", " or", " To", "pp"])
+    ['To', '·pp', 'or', 'To', '·pp']
     """
     pieces = zip(number_words(tokens), tokens, strict=True)
-    return ["".join(token for _, token in word).strip() for _, word in groupby(pieces, lambda piece: piece[0])]
+    words = ["".join(token for _, token in word) for _, word in groupby(pieces, lambda piece: piece[0])]
+    return [words[0].strip(), *(word.strip() if START.match(word) else f"\u00b7{word}" for word in words[1:])]
 
 
 @torch.no_grad()
@@ -123,7 +136,7 @@ def look(weights: Float[Tensor, "passage query key"], ids: Int[Tensor, "passage 
     then = same.roll(1, -1)  # what followed: one place later, at most the query's own
     again = same.any(-1)
     return [
-        weights.diagonal(-1, -2, -1).mean().item(),
+        weights.diagonal(-1, -2, -1)[:, 1:].mean().item(),  # the second one would look at the first
         weights[:, 2:, 0].mean().item(),
         *((weights * place).sum(-1)[again].mean().item() for place in (same, then)),
     ]

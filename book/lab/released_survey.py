@@ -16,6 +16,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.axes import Attention, Residual
 from analysis.core.weights import EncoderLayer
 from analysis.maps import entropy
+from analysis.maps.distance import total_variation
 from analysis.models.reading import load
 from analysis.representations import anisotropy
 from analysis.statistics import normality
@@ -23,6 +24,7 @@ from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
 from analysis.transformer.encoder import run_layer
 from book.lab import released_code as code
+from book.lab.map_counts import correlate
 from book.lab.mathematics import stretching
 
 FAULTS = ("no bias", "no mask", "next layer's input", "stored columns", "all four")
@@ -82,17 +84,6 @@ def attend_with_fault(fault: str, passage: Passage, layer: int) -> Attention:
     }[fault]()
 
 
-def total_variation(maps: Attention, others: Attention) -> Float[Tensor, " head"]:
-    """Return half the summed difference of two maps, mean over rows: 0 for the same map, 1 for no common key."""
-    return (maps - others).abs().sum(-1).mean(-1) / 2
-
-
-def correlation(maps: Attention, others: Attention) -> Float[Tensor, " head"]:
-    """Return the correlation of the entries of two maps."""
-    first, second = (each.flatten(1) - each.flatten(1).mean(1, keepdim=True) for each in (maps, others))
-    return (first * second).sum(1) / (first.norm(dim=1) * second.norm(dim=1)).clamp(min=1e-30)
-
-
 @torch.no_grad()
 def compare_attention(passage: Passage) -> dict[str, np.ndarray]:
     """Compare the model's attention with the code's, over the rows of tokens.
@@ -109,8 +100,8 @@ def compare_attention(passage: Passage) -> dict[str, np.ndarray]:
     for layer in range(depth):
         own = passage.stations[layer].attention[:, :n]
         faulty = {fault: attend_with_fault(fault, passage, layer) for fault in FAULTS}
-        distance.append(torch.stack([total_variation(own, maps[:, :n]) for maps in faulty.values()]))
-        alike.append(correlation(own[..., :n], faulty["all four"][:, :n, :n]))
+        distance.append(torch.stack([total_variation(own, maps[:, :n]).mean(-1) for maps in faulty.values()]))
+        alike.append(correlate(own[..., :n].flatten(1), faulty["all four"][:, :n, :n].flatten(1)))
         weights = code.with_stored_blocks(passage.layers[layer].attention)
         values = project(passage.states[layer + 1], weights.W_V, weights.b_V)
         code_largest.append(anisotropy.head_output_spectrum(faulty["all four"], values).largest)

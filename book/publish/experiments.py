@@ -1,12 +1,11 @@
-"""Experiments: what is recorded because it needs a model, a GPU or minutes, one file of ``book/experiments`` a record.
+"""Experiments: what is recorded because it needs a model, a GPU or minutes; ``book/experiments`` computes it.
 
 A file that defines ``EXPERIMENT`` is an experiment of its name, ``bert-similarity-ladder`` for
-``bert_similarity_ladder.py``; one that defines ``EXPERIMENTS`` holds several, each named after the file and its key.
+``bert_similarity_ladder.py``; one that defines ``EXPERIMENTS`` holds several by name.
 A page calls :func:`live_or_record`.
 """
 
 import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -28,17 +27,11 @@ def modules() -> dict[str, str]:
 
 def _names(path: Path) -> list[str]:
     """Name the experiments of a file, which is parsed and not imported."""
-    text, stem = path.read_text(encoding="utf-8"), path.stem.replace("_", "-")
-    if not (defined := re.search(r"^EXPERIMENT(S?)\b.*?=", text, re.MULTILINE)):
-        return []
-    if not defined[1]:
-        return [stem]
-    (several,) = (
-        node.value
-        for node in ast.parse(text).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXPERIMENTS"
-    )
-    return [f"{stem}-{ast.literal_eval(key)}" for key in several.keys]
+    assigned = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+    defined = {ast.unparse(node.targets[0]): node.value for node in assigned}
+    if isinstance(several := defined.get("EXPERIMENTS"), ast.Dict):
+        return [ast.literal_eval(key) for key in several.keys if key]
+    return [path.stem.replace("_", "-")] if "EXPERIMENT" in defined else []
 
 
 def find(name: str) -> records.Experiment:
@@ -46,8 +39,7 @@ def find(name: str) -> records.Experiment:
     if name not in modules():
         raise LookupError(f"unknown experiment {name!r}; known: {', '.join(sorted(modules()))}")
     module = import_module(modules()[name])
-    key = name.removeprefix(f"{module.__name__.rpartition('.')[2].replace('_', '-')}-")
-    found = module.EXPERIMENTS[key] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
+    found = module.EXPERIMENTS[name] if hasattr(module, "EXPERIMENTS") else module.EXPERIMENT
     return replace(found, name=name, command=f"python -m book record {name}")
 
 

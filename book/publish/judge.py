@@ -44,9 +44,9 @@ def judge(
     Parameters and errors are those of :func:`claims_kit.judging.judge`; the claim stands in ``book/claims.yml``, and
     the evidence has at most 25 words. With a reader's model a condition that fails leaves a note.
     """
-    known.find(ledger.claims(), claim, outcome)
+    words = ledger.words_of(known.find(ledger.claims(), claim, outcome))
     if holds := held(f"{claim}: {outcome!r}", when, turned_by):
-        show(Verdict(claim, outcome, evidence, more, source(when, turned_by)))
+        show(Verdict(claim, outcome, evidence, more, source(when, turned_by), words=words))
     else:
         # where nothing can be told, the variables may be the records of the book's own models
         values = {} if holds is None else measured(when)

@@ -2,7 +2,7 @@
 
 ``book/known_elsewhere.yml`` lists the entries, and the pages hold the statements: a proposition, theorem, lemma or
 corollary carries its ``:label:``, a finding the role ``{known}`` with the label of its entry, wherever it stands; one
-role may carry the labels of several. A finding of a study's ``findings.py`` is named after its page and its function.
+role may carry the labels of several.
 """
 
 import re

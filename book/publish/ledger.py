@@ -5,6 +5,7 @@ verdicts, and the build and the command line collect what the pages emitted with
 what a verdict can be, is the kit's (``claims/claims_kit``).
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -58,7 +59,9 @@ class Claim(ledger.Claim):
 
 @dataclass(frozen=True)
 class Verdict(ledger.Verdict):
-    """A verdict as a page emits it; ``where`` is the page."""
+    """A verdict as a page emits it; ``where`` is the page, ``words`` are those of the claim (:func:`words_of`)."""
+
+    words: str = ""
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         claim = claim_of(self.id)
@@ -81,6 +84,15 @@ def place(claim: Claim) -> str:
 def claim_of(claim_id: str) -> Claim:
     """Return the claim with this id; refuse an id that the ledger lacks."""
     return ledger.find(claims(), claim_id)
+
+
+def words_of(claim: Claim) -> str:
+    """Return a digest of what a claim says, in letters alone: the record of a page compares digits as numbers.
+
+    It is recorded with the verdict, so that words that change afterwards are judged again.
+    """
+    said = json.dumps([claim.claim, claim.headline, claim.setting, claim.quote])
+    return "".join(chr(ord("a") + byte % 16) for byte in hashlib.sha256(said.encode()).digest()[:16])
 
 
 @cache

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from analysis.models.controls import LEVELS, PERMUTED
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
-from book.experiments.bert_rank_switches import MLPS
+from book.experiments.bert_rank import MLPS
 from book.publish.records import Record
 
 START = {"of": "model", "skip": 1, "mlp": MLPS.index("GELU"), "norm": 1, "gain": 1}

@@ -167,7 +167,6 @@ CALLS = {
     },
     "decomposition.bilinear_form.homogeneous": {"x": X},
     "maps.attribution.divergence": {"scores": SCORES, "visible": KEEP},
-    "maps.attribution.path_mean": {"scores": SCORES, "visible": KEEP},
     "maps.attribution.attribute_divergence": {"parts": PARTS, "visible": KEEP},
     "maps.attribution.total_score": {"parts": PARTS, "visible": KEEP},
     "maps.attribution.attribution_density": {"parts": PARTS, "t": 0.5, "visible": KEEP},
@@ -242,7 +241,6 @@ CALLS = {
     "representations.anisotropy.mean_pairwise_cosine": {"rows": X, "keep": KEEP},
     "representations.anisotropy.head_output_spectrum": {"attention": MAPS, "values": draw(HEADS, POSITIONS, CHANNEL)},
     "statistics.normality.lilliefors": {"rows": X},
-    "statistics.normality.p_value": {"statistic": torch.tensor([0.1, 0.2], dtype=torch.float64), "n": 20},
     "statistics.normality.standardise": {"rows": X},
     "statistics.normality.excess_kurtosis": {"rows": X},
     "statistics.normality.outlier_dimensions": {"rows": X},
@@ -276,7 +274,6 @@ CALLS = {
     "mathematics.stretching.row_norms": {"x": X, "weights": LAYER, "head": 0},
     "mathematics.stretching.amplification": {"x": X, "W": LAYER.W_Q, "b": LAYER.b_Q},
     "mathematics.stretching.mean_amplification": {"W": LAYER.W_Q},
-    "mathematics.stretching.cone_position": {"x": X, "W": LAYER.W_Q},
     "mathematics.stretching.amplifications": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
     "mathematics.stretching.isotropic_cone_positions": {"W": LAYER.W_Q, "samples": 3, "rng": np.random.default_rng(0)},
     "mathematics.stretching.cone_positions": {"states": draw(2, POSITIONS, MODEL), "layers": [LAYER, LAYER]},
@@ -340,10 +337,7 @@ CALLS = {
     "maps.gates.reader.read_gates": {"attention": LONG},
     "maps.gates.reader.shuffle_rows": {"attention": LONG, "generator": generator()},
 }
-ALONE = {
-    ("no axis", name)
-    for name in ("statistics.normality.p_value", "statistics.exact_sums.fixed", "statistics.exact_sums.add")
-}
+ALONE = {("no axis", name) for name in ("statistics.exact_sums.fixed", "statistics.exact_sums.add")}
 """Take each number by itself, so one number will do."""
 NOTHING = {
     ("no column", "statistics.normality.without", "outliers"),

@@ -6,13 +6,12 @@
 import re
 import subprocess
 
-import numpy as np
 import pytest
 
 from book.experiments import peers_packages as packages
 
 pytestmark = pytest.mark.slow
-OURS, LENS = "ours", "transformer_lens"
+OURS = "ours"
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +32,6 @@ def test_peers_agree_and_what_each_costs(capsys):
     assert measured["maps", OURS]["megabytes"] < measured["maps", "transformers"]["megabytes"]
     assert measured["viewer", OURS]["hosts"] == 0
     assert measured["viewer", OURS]["megabytes"] < measured["viewer", "bertviz"]["megabytes"]
-
-
-def test_the_adapter_reads_what_transformer_lens_reads(tmp_path, capsys):
-    numbers, megabytes = {}, {}
-    for way in (OURS, LENS):
-        packages.measure_way("families", way, "time", tmp_path / "out.npy")
-        numbers[way] = np.load(tmp_path / "out.npy", allow_pickle=False)
-        megabytes[way] = packages.measure_way("families", way, "memory", tmp_path / "out.npy")["megabytes"]
-    with capsys.disabled():
-        print(f"heads of five models: {megabytes[OURS]:.0f} MB, {LENS} {megabytes[LENS]:.0f} MB")
-    assert np.array_equal(numbers[OURS], numbers[LENS])
-    assert np.abs(numbers[OURS]).max() > 0
-    assert megabytes[OURS] < 2 * megabytes[LENS] + 50
 
 
 CACHE = """

@@ -62,6 +62,7 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     n = maps.shape[-1]
     visible = torch.ones(n, n, dtype=torch.bool, device=maps.device)
     visible = visible.tril() if causal else visible
+    # What stands out of its row's background, and what is at least raised above it.
     base, noise, spread = background(maps, visible)
     least = LEAST / visible.sum(-1)[:, None].to(maps)
     hits = visible & (maps > torch.maximum(base * torch.exp(ABOVE * noise), base + least))
@@ -71,6 +72,7 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
         threshold = torch.maximum(torch.exp(CALM[step][0] * noise), 1 + least / base)
         return find_blocks(visible & (smooth > threshold), counts, visible, level, CALM[step][1], least_side=2 + step)
 
+    # Blocks survive a median over neighbouring cells, and single lines don't. Large blocks are sought on a coarse map.
     along = median_of_3(torch.where(visible, maps / base, 1), axes=(-1,))  # a row's neighbours have other levels
     smooth = median_of_3(along, axes=(-2,))
     block = stand_out(smooth, 1)
@@ -79,6 +81,7 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
         large = stand_out(coarse, COARSE)
         block, smooth = block | large, torch.where(large, coarse, smooth)
     smooth = base * torch.maximum(smooth, along)  # what stands out of a block does so in its own row
+    # Lines: columns first, then diagonals, which are columns of the sheared map.
     stripe = tall(block, visible)  # columns side by side
     block = block & ~stripe
     whole = hits.sum(-2, keepdim=True) >= WHOLE * visible.sum(-2)  # a block lies over such a column, if at all
@@ -88,8 +91,10 @@ def read(maps: Tensor, causal: bool, level: float) -> dict[str, Tensor]:
     slanted = sharp & (~stripe | proud)  # a stripe is full of diagonals
     sheared, runs = find_lines(skew(slanted), skew(visible), level)
     diagonal = unskew(sheared)
+    # Blocks lose what lines explain.
     plain = block & ~column & ~diagonal  # a crossing of lines looks like a small block: it needs plain cells next to it
     block = plain | (block & (plain.sum(-1, keepdim=True) >= 2))
+    # Single cells: only where neither a line nor a block lies.
     free = visible & ~block & ~column & ~diagonal
     wide = visible.sum(-1) >= min(ENOUGH, n)  # early rows of causal maps see too few keys
     deviates, doubt = standardise(maps.clamp_min(TINY), free, spread.clamp_min(NOISELESS), wide, level)
@@ -147,6 +152,7 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     :math:`\lambda(p) = \bigl(p + \sqrt{p(4-3p)}\bigr)/2` at which runs in rows of one ``p`` become rarer. It asks more
     of short runs. For rows whose ``p`` differ it is not a bound, so it is not enough alone.
     """
+    # Persistent columns: hits in far more rows than their rates let one expect.
     length = visible.sum(-2)
     n = visible.shape[-2]
     keys = visible.sum(-1).clamp_min(1)
@@ -157,12 +163,14 @@ def find_lines(hits: Tensor, visible: Tensor, level: float) -> tuple[Tensor, Ten
     chance = length * divergence(share, expected)
     persistent = (share >= SHARE) & (share > expected) & (chance >= math.log(4 * n / level)) & (hits.sum(-2) >= 3)
 
+    # Runs: bridge single gaps, then ask of each run that it is longer than chance makes in rows of these rates.
     bridged = hits.clone()
     bridged[..., 1:-1, :] |= hits[..., :-2, :] & hits[..., 2:, :] & visible[1:-1]
     before, after = run_ends(bridged, -2)
     first, end = (before + 1).long().clamp_max(n - 1), after.long()
     along = (*p.shape, hits.shape[-1])
     enough = end - first >= shortest_run(rates, level / n**2)[..., None].expand(along).gather(-2, first)
+    # The second test: the sum of -log lambda(p) over the run's rows, as a difference of two cumulative sums.
     cost = torch.zeros(*p.shape[:-1], n + 1, dtype=p.dtype, device=p.device)
     cost[..., 1:] = -((p + (p * (4 - 3 * p)).sqrt()) / 2).log().cumsum(-1)
     cost = cost[..., None].expand(*cost.shape, hits.shape[-1])
@@ -302,12 +310,14 @@ def divide(maps: Tensor, visible: Tensor, segments: Segmentation) -> dict[int, T
     The background is taken again, from the cells that nothing took. Where a line crosses a block, the block gets its
     level next to the line; where a column crosses a diagonal, each gets a share by its level elsewhere.
     """
+    # The background: the median of what no structure covers.
     structure = segments.block | segments.lines | segments.alone | segments.together
     weight = torch.where(visible, maps, 0)
     base = torch.where(visible & ~structure, maps, math.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
     ground = torch.minimum(weight, base)
     excess = weight - ground
 
+    # A block gets its own level where a line crosses it; the lines get the rest.
     plain = torch.where(segments.block & ~segments.lines, excess, math.nan).nanmedian(-1, keepdim=True).values
     beside = torch.minimum(excess, plain.nan_to_num(0.0))
     in_block = torch.where(segments.block, torch.where(segments.lines, beside, excess), 0)
@@ -332,6 +342,7 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
     scale = rows / rows.sum()
     parts = {gate: part * scale for gate, part in parts.items()}
     n = visible.shape[-1]
+    # Scores: a diagonal counts as open, backward or forward by its offset.
     offsets = skew(parts[1]).sum(-2)[..., 1:-1]
     total = {gate: part.sum((-2, -1)) for gate, part in parts.items()}
     scores = torch.stack(
@@ -349,6 +360,7 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
     )
     scores = torch.cat([scores, (1 - scores.sum(-1, keepdim=True)).clamp_min(0)], -1)
 
+    # Each cell is named after the part that has the most of its weight.
     ahead = torch.arange(n, device=visible.device) - torch.arange(n, device=visible.device)[:, None]
     line = 1 + (ahead != 0).to(torch.int8) + (ahead > 0).to(torch.int8)
     most, cells = parts[7], torch.full(parts[7].shape, 7, dtype=torch.int8, device=visible.device)

@@ -81,6 +81,7 @@ def place(gate: str, n: int, rng: np.random.Generator) -> Float[np.ndarray, "que
     """
     rows = np.arange(n)
     shape = np.zeros((n, n))
+    # A band of columns; or a line, over a stretch or from end to end; or one of the gates without lines.
     if gate == "directional" and rng.random() < 0.3:
         wide = int(rng.integers(2, max(3, n // 8) + 1))
         k = int(rng.integers(0, n - wide + 1))

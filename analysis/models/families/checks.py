@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from functools import partial as partial_function
 
-from analysis.models.families.expected import count_layers, layer_path, layer_tensors, norms_of, table_tensors
+from analysis.models.families.expected import (
+    attention_layers,
+    count_layers,
+    layer_path,
+    layer_tensors,
+    norms_of,
+    table_tensors,
+)
 from analysis.models.families.row import Config, Family
 from analysis.models.families.tensors import Shapes, Source, Tensors
 from analysis.models.files import MissingTensor
@@ -31,7 +38,7 @@ def for_family(source: Source, row: Family, config: Config) -> Tensors | None:
     ValueError
         If two names are the same tensor of the family: in two spellings, or under two prefixes.
     """
-    anchor = f"{layer_path(row, config, 0)}.{row.output}.weight"
+    anchor = f"{layer_path(row, config, attention_layers(row, config)[0])}.{row.output}.weight"
     own = {name: _spell(name, row) for name in source.headers}
     prefixes = {name.removesuffix(anchor) for name in own.values() if name == anchor or name.endswith("." + anchor)}
     if len(prefixes) != 1:
@@ -89,7 +96,7 @@ def check_tensors(tensors: Tensors, row: Family, config: Config, *, partial: boo
     missing = tensors.check(table_tensors(row, config, tensors))
     if missing and not partial:
         _refuse_missing(tensors, row, missing)
-    for layer in range(layers):
+    for layer in attention_layers(row, config):
         shapes = wanted(layer)
         absent = tensors.check(shapes)
         if absent and not (partial and len(absent) == len(shapes)):
@@ -109,7 +116,7 @@ def _refuse_missing(tensors: Tensors, row: Family, missing: list[str]) -> None:
 def _refuse_unknown(tensors: Tensors, row: Family, config: Config, wanted: Callable[[int], Shapes]) -> None:
     """Refuse a layer beyond the last, and what a layer's attention or norm holds and the row does not know."""
     numbered = re.compile(re.escape(row.layer).replace(r"\{\}", r"(\d+)") + r"\.(.+)")
-    layers = count_layers(row, config)
+    layers, attends = count_layers(row, config), set(attention_layers(row, config))
     numbers = {row.number(config, layer): layer for layer in reversed(range(min(layers, len(tensors.spelled) + 1)))}
     inside = _attention_path(row)
     expected: dict[int, tuple[Shapes, tuple[str, ...]]] = {}
@@ -122,9 +129,11 @@ def _refuse_unknown(tensors: Tensors, row: Family, config: Config, wanted: Calla
                 f"{tensors.source.where} has {full!r}, of a layer beyond the {layers} of its configuration: which is "
                 "right cannot be told"
             )
+        if numbers[number] not in attends and rest != f"{row.output}.weight":
+            continue
         if number not in expected:
             norms = tuple(f"{path}." for _, path in norms_of(row, config, numbers[number]))
-            expected[number] = wanted(numbers[number]), norms
+            expected[number] = (wanted(numbers[number]), norms) if numbers[number] in attends else ({}, ())
         shapes, norms = expected[number]
         if (
             name not in shapes

@@ -4,16 +4,26 @@ What belongs here: what attention needs, and what the rest of a layer has where 
 they are there (:mod:`analysis.models.families.checks`).
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from analysis.models.families.learned import NEEDED
+from analysis.models.families.positions import layer_type
 from analysis.models.families.row import Config, Family, NormName, QueryKeyNames, Rest
 from analysis.models.families.tensors import Shapes
+
+ATTENTION = ("full_attention", "sliding_attention")
+"""What ``layer_types`` of a configuration call layers whose attention has a softmax."""
 
 
 def count_layers(row: Family, config: Config) -> int:
     """Return how many layers a stack has."""
     return getattr(config, row.layers)
+
+
+def attention_layers(row: Family, config: Config) -> Sequence[int]:
+    """Return the numbers of the layers that have attention: of all, but in a hybrid."""
+    every = range(count_layers(row, config))
+    return [layer for layer in every if layer_type(config, layer) in ATTENTION] if row.hybrid else every
 
 
 def count_groups(row: Family, config: Config) -> int:

@@ -124,6 +124,7 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
     ValueError
         If there are no such frequencies, or an odd number of coordinates is turned, or more than a head has.
     """
+    # The settings of this layer's kind, where layers differ.
     settings, kind = config.rope_parameters or {}, layer_type(config, layer)
     if kind in settings:
         settings = settings[kind]
@@ -133,6 +134,7 @@ def read_rotary(config: Config, layer: int, channel: int, pairing: str, *, parti
         kind = None
     if settings is None:
         return StreamPositions("none")
+    # Plain frequencies are computed here, scaled ones by the library.
     scaling, base = settings.get("rope_type", "default"), _base(settings.get("rope_theta"))
     if scaling == "default":
         share = settings.get("partial_rotary_factor", 1.0) if partial else 1.0

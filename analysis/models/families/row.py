@@ -160,6 +160,8 @@ class Family:
     heads: str = "num_attention_heads"
     groups: Callable[[Config], int] | str | None = "num_key_value_heads"
     layers: str = "num_hidden_layers"
+    hybrid: bool = False
+    """Whether some layers have no attention, as ``layer_types`` of the configuration says."""
     number: Callable[[Config, int], int] = lambda config, layer: layer
     """What stands for ``{}``: the layer's number, but where layers share their parameters."""
     tokens: str | None = None

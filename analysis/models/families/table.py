@@ -1,9 +1,9 @@
 """The table of families: every row, and the families that are refused with the reason."""
 
-from analysis.models.families import decoders, encoders, llamas, pairs, vision
+from analysis.models.families import decoders, encoders, hybrids, llamas, pairs, vision
 from analysis.models.families.row import Family
 
-FAMILIES: tuple[Family, ...] = (*decoders.ROWS, *llamas.ROWS, *encoders.ROWS, *vision.ROWS, *pairs.ROWS)
+FAMILIES: tuple[Family, ...] = (*decoders.ROWS, *llamas.ROWS, *hybrids.ROWS, *encoders.ROWS, *vision.ROWS, *pairs.ROWS)
 
 LATENT = (
     "its queries, keys and values pass through a latent row with a norm of its own (multi-head latent "
@@ -12,7 +12,6 @@ LATENT = (
 SPARSE = "its attention is not one softmax over all keys that a query sees"
 OTHER_ROWS = "its values read other rows than its queries and keys do"
 CONVOLUTION = "its attention is mixed with convolutions"
-HYBRID = "it is a hybrid: its attention stands among layers of other kinds, and its attention layers are not read"
 NO_ATTENTION = "it has no attention with a softmax"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
@@ -33,29 +32,14 @@ REFUSED: dict[str, str] = {
         ),
         SPARSE,
     ),
+    **dict.fromkeys(("bailing_hybrid", "kimi_linear"), LATENT),
     **dict.fromkeys(
-        (
-            "bailing_hybrid",
-            "bamba",
-            "falcon_h1",
-            "granitemoehybrid",
-            "jamba",
-            "kimi_linear",
-            "lfm2",
-            "lfm2_moe",
-            "minimax",
-            "nemotron_h",
-            "olmo_hybrid",
-            "qwen3_5",
-            "qwen3_5_moe",
-            "qwen3_5_moe_text",
-            "qwen3_5_text",
-            "qwen3_next",
-            "recurrent_gemma",
-            "zamba",
-            "zamba2",
-        ),
-        HYBRID,
+        ("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
+        "the outputs of its heads are multiplied by a gate that reads the token, so W_O is not the map behind them",
+    ),
+    **dict.fromkeys(
+        ("zamba", "zamba2"),
+        "its attention reads each row beside the embedding of its token, twice as wide as the stream",
     ),
     **dict.fromkeys(("falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"), NO_ATTENTION),
     "mobilebert": OTHER_ROWS,

@@ -79,6 +79,10 @@ BOTH = {
     "text_config": HALF | {"vocab_size": TOKENS, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 0},
     "vision_config": HALF | {"image_size": 8, "patch_size": 4},
 }
+AMONG = ["linear_attention", "full_attention"] * 2
+"""Of hybrids: attention in layers 1 and 3 of 4."""
+MAMBA = {"mamba_n_heads": 4, "mamba_d_state": 4, "mamba_chunk_size": 4}
+HYBRID = MAMBA | {"num_hidden_layers": 4}
 SETTINGS: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
     "gptj": {"rotary_dim": 4},
@@ -117,6 +121,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "vit_mae": {"mask_ratio": 0.0},
     "beit": {"use_relative_position_bias": True},
     "albert": {"num_hidden_groups": 2},
+    "jamba": HYBRID | {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 4},
+    "bamba": HYBRID | {"attn_layer_indices": [1, 3]},
+    "falcon_h1": MAMBA | {"mamba_d_ssm": 32, "key_multiplier": 0.5, "attention_out_multiplier": 0.7},
+    "granitemoehybrid": HYBRID | {"layer_types": AMONG, "shared_intermediate_size": 24},
+    "olmo_hybrid": HYBRID | {"layer_types": AMONG},
+    "lfm2": {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False},
+    "lfm2_moe": {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+    "nemotron_h": {
+        "layers_block_type": ["linear_attention", "full_attention", "mlp", "full_attention"],
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 16,
+        "n_groups": 1,
+        "ssm_state_size": 4,
+        "moe_shared_expert_intermediate_size": 8,
+    },
+    "minimax": {"num_hidden_layers": 4, "layer_types": AMONG, "block_size": 4, "full_attn_beta_factor": 0.7},
+    "recurrent_gemma": {"num_hidden_layers": 4, "block_types": ["recurrent", "attention"], "attention_window_size": 4},
 }
 """What a ``model_type`` needs beside them."""
 

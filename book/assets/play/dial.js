@@ -117,7 +117,7 @@ Play.viewer("dial", async root => {
     const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
     said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
       : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most || (state.t === 0 && j < seen(i)) ? "" : ` The marked cell: ${cell}`);
-    numbers.textContent = `The evenness of the rows is ${share(here).toFixed(2)}. The head\u2019s output is ${d.mean.toFixed(2)} from the mean of the values and ${d.own.toFixed(2)} from its output at 1, where 1 is the distance between these two.`;
+    numbers.textContent = `The evenness of the rows is ${share(here).toFixed(2)}. If the plain mean of the values and the trained head\u2019s output lie 1 apart, its output now lies ${d.mean.toFixed(2)} from the first and ${d.own.toFixed(2)} from the second.`;
     listRow(here);
   }
   function show() {

@@ -1,4 +1,4 @@
-// One score in its parts, and two switches. Behind "more": another sentence, every head, further switches, predictions.
+// A sentence, one head's scores in their parts, and two switches. Behind "more": every head, further switches, predictions.
 Play.viewer("sentence", async root => {
   "use strict";
   const { element, paint, weightColour, scoreColour } = Play, LONGEST = 48, SHOWN = 5, LONG = "long_b_K";
@@ -7,8 +7,8 @@ Play.viewer("sentence", async root => {
   let model = await Play.model(Object.hasOwn(MODELS, chosen ?? "") ? chosen : "gpt2-mini");
   const { layers, heads } = model.config;
   const start = JSON.parse(root.dataset.start), recalled = Play.recall("sentence");
-  const SWITCHES = [["b_Q", "b", "Q"], ["b_K", "b", "K"], ["b_V", "b", "V"], ["positions", "positions"],
-    ["T^p", "T", null, "p"], ["T^pp", "T", null, "pp"]];
+  const SWITCHES = [["b_Q", "query bias", "Q"], ["b_K", "key bias", "K"], ["b_V", "value bias", "V"], ["positions", "positions"],
+    ["T^p", "semi-bias of positions"], ["T^pp", "score of position against position"]];
   const PARTS = [["weights", "weights", "attention weights"], ["scores", "score", "scores"],
     ["content", "content", "content"], ["semiBias", "semi-bias", "key semi-bias"], ["constants", "constants", "row constants"]];
   const whole = (text, below, fallback) => { const x = Number(text); return text !== undefined && Number.isInteger(x) && x >= 0 && x < below ? x : fallback; };
@@ -30,8 +30,7 @@ Play.viewer("sentence", async root => {
   const partChoice = Play.choice({ name: "Part that the large map shows", look: "play-parts", value: state.part,
     options: PARTS.map(([value, label, title], k) => ({ value, label, title, shown: [partMaps[k], partNames[k]] })),
     change: value => { state.part = value; show(); } });
-  const WORDS = { b_Q: "query bias", b_K: "key bias", b_V: "value bias", positions: "positions" };
-  const symbol = ([name, letter, low, high]) => [...(low ? [`${WORDS[name]} `] : []), letter, ...(low ? [element("sub", {}, low)] : []), ...(high ? [element("sup", {}, high)] : [])];
+  const symbol = ([, words, low]) => (low ? [`${words} b`, element("sub", {}, low)] : [words]);
   const EQUATION = [["", "scores", "score"], ["=", "content", "content"], ["+", "semiBias", "semi-bias"], ["+", "constants", "constants"],
     ["\u2192", "weights", "attention"]];
   const equationMaps = EQUATION.map(() => small("play-part")), equationNames = EQUATION.map(([, , label]) => element("span", {}, label));
@@ -61,20 +60,21 @@ Play.viewer("sentence", async root => {
   const legend = element("p", { class: "play-legend" }), line = element("div", { class: "play-words" });
   const said = element("p", { class: "play-said", role: "status" }), effect = element("p", { class: "play-effect", role: "status" });
   const table = element("table", { class: "play-next" }), { link, set } = Play.permalink("sentence", root);
-  const more = element("details", { class: "play-more" }, element("summary", {}, "More: your own sentence, every head, what the model predicts"),
-    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note, modelChoice.whole),
+  const more = element("details", { class: "play-more" }, element("summary", {}, "More: every head, another model, what it predicts"),
+    modelChoice.whole,
     element("div", { class: "play-two play-three" },
       element("div", {}, map.whole, legend, said),
       element("div", {}, element("p", { class: "play-head" }, "The heads: two layers of eight"), headChoice.whole,
         element("p", { class: "play-head" }, "One score, its parts"), partChoice.whole,
         element("fieldset", { class: "play-switches" }, element("legend", {}, "Also in the model"), ...toggles.slice(1).map(t => t.whole))),
-      element("div", { class: "play-third" }, line, element("div", {}, table))),
+      element("div", { class: "play-third" }, table)),
     link);
-  more.open = ["text", "model", "layer", "head", "query", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
+  more.open = ["model", "layer", "head", "key", "part"].some(key => key in recalled && String(recalled[key]) !== String(start[key] ?? { model: "gpt2-mini", part: "weights" }[key]));
   root.replaceChildren(
-    element("p", { class: "play-prompt" }, "Will the attention change if every key gets the same long bias? Guess, then try both switches."),
+    element("div", { class: "play-top" }, element("label", { for: input.id }, "Type your own sentence"), input, note),
+    line, equation, element("p", { class: "play-prompt" }, "Will the attention change if every key gets the same long bias? Guess, then try both switches."),
     element("div", { class: "play-pair", role: "group", "aria-label": "Biases" }, long.whole, toggles[0].whole),
-    equation, effect, more);
+    effect, more);
 
   // ---- computing ----
   function compute() {
@@ -98,7 +98,7 @@ Play.viewer("sentence", async root => {
     const pick = Play.choice({ name: "Query", look: "play-line", value: String(state.query),
       options: tokens.map((token, i) => ({ value: String(i), label: `${bare(token.text)}, position ${i}`, shown: [words[i]] })),
       change: value => { state.query = Number(value); show(); } });
-    line.replaceChildren(element("p", { class: "play-head" }, "The query (outlined), and what it attends to"), pick.whole);
+    line.replaceChildren(element("p", { class: "play-head" }, "Click a word, and colour shows where it looks"), pick.whole);
     line.pick = pick;
   }
 
@@ -140,7 +140,7 @@ Play.viewer("sentence", async root => {
     }
     words.forEach((word, k) => {
       const weight = k <= i ? cells("weights", i, k) : 0;
-      word.style.setProperty("--share", `${Math.round(70 * Math.sqrt(weight))}%`);
+      word.style.setProperty("--share", `${Math.round(100 * Math.sqrt(weight))}%`);
     });
     line.pick.set(String(i));
     headChoice.set(state.layer, state.head);
@@ -165,7 +165,7 @@ Play.viewer("sentence", async root => {
     effect.textContent = happened(moved, shifted, [before, after].map(next => next.indexOf(Math.max(...next))));
   }
   function happened(moved, shifted, guesses) {  // in plain words
-    const off = SWITCHES.filter(s => state.off.has(s[0])).map(s => WORDS[s[0]] ? `the ${WORDS[s[0]]}` : s[0]);
+    const off = SWITCHES.filter(s => state.off.has(s[0])).map(([, words]) => `the ${words}`);
     const turned = model.config.rotary ? " In this model positions turn the keys, so what the key bias adds is not constant along a row." : "";
     if (!state.off.size) return `The model is as it was trained.${turned || " Its own key bias is almost zero, so its constants are too."}`;
     const listed = off.length > 1 ? `${off.slice(0, -1).join(", ")} and ${off.at(-1)}` : off[0];

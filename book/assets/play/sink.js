@@ -42,7 +42,7 @@ Play.viewer("sink", async root => {
       bar(now[k] / widest, k ? "--play-pp" : "--play-accent", `${(100 * now[k]).toFixed(0)}\u00a0% `), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
     const far = turned();
     said.textContent = state.amount === 0 ? "Nothing is taken yet: every text is as it was."
-      : `The vector of a text turns by ${far.toFixed(3)}, on average over 24 texts (0 is not at all, 1 is at right angles). ` +
+      : `The vector of a text turns by ${far.toFixed(3)} on average over 24 texts, an angle of about ${(180 / Math.PI * Math.acos(1 - far)).toFixed(0)} degrees. ` +
         (state.way === "out" ? "The others keep their weights, and next to nothing changes."
           : `${state.way === "louder" ? `Nothing was taken from ${tokens[0]}. All the same, the` : "The"} others get ${(now[1] / weights[1]).toFixed(2)} times their weight in this row` +
             (far < FAR ? ". That is too little to turn the vector far." : ", and the vector is another one."));

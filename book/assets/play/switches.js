@@ -25,7 +25,7 @@ Play.viewer("switches", async root => {
       return [{ name: "MiniLM, trained", runs: [curve("trained", place(s, true), n)] }, ...controls];
     }
     const per = 2 * MLPS.length * 2;
-    return GAINS.map((gain, g) => ({ name: `random, gain ${gain}`,
+    return GAINS.map((gain, g) => ({ name: `random weights, scale ${gain}`,
       runs: Array.from({ length: seeds }, (_, k) => curve("stacks", (g * seeds + k) * per + place(s, false), states.random)) }));
   }
   const mean = runs => runs[0].map((_, l) => runs.reduce((sum, run) => sum + run[l], 0) / runs.length);
@@ -34,20 +34,20 @@ Play.viewer("switches", async root => {
   // ---- controls ----
   const change = key => value => { state[key] = Number(value); show(); };
   const of = Play.choice({ name: "What is run", look: "play-buttons", value: state.of, change: value => { state.of = value; show(); },
-    options: [["model", "MiniLM and its controls"], ["random", "random stacks"]].map(([value, label]) => ({ value, label })) });
-  const toggles = [["skip", "skip connections"], ["norm", "LayerNorm"], ["gain", "its trained gains"]].map(([key, label]) =>
+    options: [["model", "MiniLM and random weights"], ["random", "deeper random networks"]].map(([value, label]) => ({ value, label })) });
+  const toggles = [["skip", "skip connections"], ["norm", "LayerNorm"], ["gain", "its learned factors"]].map(([key, label]) =>
     [key, Play.toggle({ label, checked: !!state[key], change: change(key) })]);
   const mlp = Play.choice({ name: "MLP", look: "play-buttons", value: String(state.mlp), change: change("mlp"),
     options: MLPS.map((name, k) => ({ value: String(k), label: `MLP: ${name}`, shown: [element("span", {}, name === "none" ? "no MLP" : name === "linear" ? "linear MLP" : `MLP with ${name}`)] })) });
   const boxes = Object.fromEntries(toggles);
   const canvas = element("canvas", { "aria-hidden": "true", class: "play-plot play-tall" }), title = element("p", { class: "play-head", role: "status" });
   const table = element("table"), note = element("p", { class: "play-legend" }), { link, set } = Play.permalink("switches", root);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "One of these switches makes all lines fall to the floor. Which?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "Switch off the skip connections, and all lines fall to the floor. Can another switch lift MiniLM\u2019s again?"), of.whole, element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), boxes.skip.whole, mlp.whole, boxes.norm.whole, boxes.gain.whole),
     title, canvas, table, note, link);
 
   // ---- drawing ----
   const describe = s => ["attention", ...(s.skip ? ["skip"] : []), ...(s.mlp ? [s.mlp === 1 ? "linear MLP" : "MLP"] : []),
-    ...(s.norm ? [s.of === "model" && !s.gain ? "LayerNorm with gains of one" : "LayerNorm"] : [])].join(" + ");
+    ...(s.norm ? [s.of === "model" && !s.gain ? "LayerNorm without its learned factors" : "LayerNorm"] : [])].join(" + ");
   const small = power => String(power).replace(/./g, c => "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"["-0123456789".indexOf(c)]);
   const said = log => (log >= -2 ? (10 ** log).toFixed(2) : log <= FLOOR + 1.5 ? "rounding error" : `10${small(Math.round(log))}`);
   const floor = shown => Math.max(FLOOR, Math.floor(Math.min(-1, ...shown.flatMap(each => each.runs.flat()))));
@@ -65,14 +65,14 @@ Play.viewer("switches", async root => {
     const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states[state.of] - 1, whole = networks({ ...state, skip: 1, mlp: MLPS.length - 1, norm: 1, gain: 1 });
     title.textContent = `Spread (how different the vectors are): ${describe(state)}; axis from ${span} to 1`;
-    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "range of draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
+    table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "range of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);
         return element("tr", {}, element("td", {}, chip(k), name), element("td", { "data-log": mean(runs)[last] }, said(mean(runs)[last])),
           element("td", {}, ends.length < 2 ? "\u2013" : low === high ? low : `${low} to ${high}`), element("td", {}, said(mean(whole[k].runs)[last])));
       })));
-    note.textContent = state.of === "model" ? "Each thick line is a mean over four documents, one of each kind. The text of this page uses more documents, so the second digit may differ. Each thin line is one of five random draws. A gain is what a LayerNorm multiplies a coordinate by. In random models it is one, whether the switch is on or off."
-      : "Networks of twelve layers and width 64, five random draws of each. The gain in the table is the scale of their random matrices: a BERT begins its training at 0.55. Their LayerNorms multiply by one.";
+    note.textContent = state.of === "model" ? "Thick lines are means over four documents; a thin line is one of five random draws. (The page averages over more documents, so its second digit may differ.) A LayerNorm multiplies each number by a learned factor; in random models this factor is one, and its switch changes nothing."
+      : "Networks of twelve layers and width 64, five random draws of each. The scale in the table is that of their random matrices: a BERT begins its training at 0.55. Their LayerNorms multiply by one.";
   }
   function show() {
     boxes.gain.box.disabled = state.of !== "model" || !state.norm;

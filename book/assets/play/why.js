@@ -26,7 +26,7 @@ Play.viewer("why", async root => {
   // ---- controls ----
   const restart = () => { [state.to] = ranked(state.word); };
   const sentence = element("select", { "aria-label": "Sentence", onchange() { Object.assign(state, { sentence: Number(this.value), word: Infinity }); spell(); restart(); show(); } },
-    ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])/g, ""))));
+    ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])| \u00b7/g, ""))));
   sentence.value = state.sentence;
   const head = Play.choice({ name: "Head", look: "play-buttons", value: String(state.head), change: value => { state.head = Number(value); restart(); show(); },
     options: heads.map(([, , name], k) => ({ value: String(k), label: name })) });
@@ -75,7 +75,7 @@ Play.viewer("why", async root => {
       `the distance, ${back ? `${words} back` : "none"}, for any two words`, `how far back ${name(i)} in particular likes to look`];
     // The last two know the place and not the word, so they count as one reason.
     const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
-    about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. Where the token that looks was there before, that copy gets ${percent(same)}, and what followed it ${percent(then)}.`;
+    about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. If the token that looks occurred before, its earlier copy gets ${percent(same)}, and the token after that copy ${percent(then)}.`;
     said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. The shares come from scores, and this score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average that ${name(i)} gives. `
       + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands (the two lines below that say how far, together)."][best]}`);
     const widest = Math.max(...its.map(Math.abs), 1);

@@ -103,41 +103,6 @@ def mean_amplification(W: Factor) -> Float[Tensor, " head"]:
     return scaled.flatten(1).norm(dim=1) / math.sqrt(W.shape[1]) * size[:, 0, 0]
 
 
-@checked(finite=True)
-def cone_position(x: Residual, W: Factor) -> Float[Tensor, "*batch head position"]:
-    r"""Return how near each row comes to the largest stretch: :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1.
-
-    The *direction cone* of aperture ``epsilon`` holds the rows at ``1 - epsilon`` or above.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`amplification`; or if a head's map is zero, which stretches no row more than another.
-
-    Notes
-    -----
-    "The geometry of BERT", section 3.1, names the cone and does not define it; this is the definition that is
-    computed here.
-
-    Examples
-    --------
-    >>> cone_position(torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
-    ...               torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
-    tensor([[1.0000, 0.5000]])
-    """
-    (x, _), (W, _) = scale_to_one(x, -1), scale_to_one(W, (-2, -1))
-    return amplification(x, W) / _largest(W)
-
-
-def _largest(W: Factor) -> Float[Tensor, "head 1"]:
-    """Return each head's largest singular value as a column to divide by; refuse a head whose map is zero."""
-    largest = spectral_norm(W)
-    if not (largest > 0).all():
-        zero = (largest == 0).nonzero()[0].item()
-        raise ValueError(f"W is zero in head {zero}: it stretches no row more than another")
-    return largest[:, None]
-
-
 def over_heads(
     measure: Callable[[Factor], Float[Tensor, " head"]], layers: Sequence[AttentionLayer]
 ) -> Float[Tensor, "map layer head"]:
@@ -202,8 +167,9 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")
-    _largest(W)
     s = singular_values(W).double().cpu().numpy()
+    if not s[:, 0].all():
+        raise ValueError(f"W is zero in head {s[:, 0].argmin()}: it stretches no row more than another")
     head, least = s.shape
     g = rng.standard_normal((samples, least)) ** 2
     rest = rng.chisquare(W.shape[1] - least, samples) if W.shape[1] > least else np.zeros(samples)
@@ -214,5 +180,9 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
 def cone_positions(
     states: Float[Tensor, "state position model"], layers: Sequence[AttentionLayer]
 ) -> Float[Tensor, "map layer head position"]:
-    """Return ``cone_position`` for every row that every layer reads, in all three maps and all heads."""
+    r"""Return how near each row comes to the largest stretch, in all three maps and all heads of its layer.
+
+    :math:`\|x_i W\| / (\sigma_1 \|x_i\|)`, from 0 to 1. The *direction cone* of aperture ``epsilon`` holds the rows at
+    ``1 - epsilon`` or above: "The geometry of BERT", section 3.1, names the cone and does not define it.
+    """
     return amplifications(states, layers, biased=False) / over_heads(spectral_norm, layers)[..., None]

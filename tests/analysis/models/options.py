@@ -155,7 +155,7 @@ def reached(things: list, *, everything: bool) -> list:
 def attention_path(read: Model) -> str:
     """Return where the attention of the first layer lies in a model."""
     row = read.family
-    paths = [f"{read.path(0)}.{name}".split(".")[:-1] for name in (*row.maps.names, row.output)]
+    paths = [f"{read.path(read.layers.numbers[0])}.{name}".split(".")[:-1] for name in (*row.maps.names, row.output)]
     return ".".join(parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1)
 
 

@@ -52,7 +52,8 @@ def remove(module, name):
 
 def of_attention(model, first=0):
     """Return the names that the model's attention from a layer on and its tables need."""
-    layers = (expected.layer_tensors(model.family, model.config, layer) for layer in range(first, len(model.layers)))
+    numbers = [layer for layer in model.layers.numbers if layer >= first]
+    layers = (expected.layer_tensors(model.family, model.config, layer) for layer in numbers)
     names = {name for shapes in layers for name in shapes}
     names |= expected.table_tensors(model.family, model.config, model.tensors).keys()
     return {model.tensors.spelled[name] for name in names}
@@ -64,7 +65,7 @@ def test_each_tensor_in_turn_is_missed_by_name_or_none_is_needed(model_type, sta
     module = tiny_model(model_type)
     model = load(module, stack=stack)
     whole, needed, others = everything(model), of_attention(model), []
-    of_last = of_attention(model, len(model.layers) - 1)
+    of_last = of_attention(model, model.layers.numbers[-1])
     assert of_last
     for name in dict(module.named_parameters()):
         restore = remove(module, name)

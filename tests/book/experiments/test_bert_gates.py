@@ -10,14 +10,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
 from analysis.models import extraction
 from analysis.models.reading import load
-from book.experiments import (
-    bert_gates_objections,
-    bert_gates_thresholds,
-    bert_gates_weighted,
-    bert_gates_without_query_bias,
-    sink_lengths,
-)
-from book.lab.layer_gates import read_layer
+from book.experiments import bert_gates, bert_gates_ablation, bert_gates_objections, bert_gates_query_bias
 
 TEXT = "abcdefghij"
 
@@ -84,12 +77,12 @@ def test_the_type_is_taken_away_and_put_back(bert):
 def test_one_layer_is_read_under_each_query_bias(bert):
     x = torch.randn(12, 12, generator=torch.Generator().manual_seed(1))
     layer = replace(load(bert).plain_layers()[0], b_Q=100 * torch.ones(3, 4))
-    found = read_layer(x, layer, 0 * layer.b_Q, present=0.0)
+    found = bert_gates.read_layer(x, layer, 0 * layer.b_Q, present=0.0)
     own, none, lent, centred = found["columns"]
     assert none == lent
     assert own == pytest.approx(found["gates"][0], abs=1e-6)
     assert own > 0.5 > none, "with a bias that outweighs all else every query looks at the same key"
-    others = read_layer(x, replace(layer, b_Q=0 * layer.b_Q), layer.b_Q, present=0.0)["columns"]
+    others = bert_gates.read_layer(x, replace(layer, b_Q=0 * layer.b_Q), layer.b_Q, present=0.0)["columns"]
     assert others.tolist() == pytest.approx([none, none, own, centred], abs=1e-6)
 
 
@@ -98,23 +91,23 @@ def test_classes_of_maps():
     scores[0, 0] = scores[0, 2] = 0.2
     scores[1, 4] = 0.5
     scores[2, 3] = 0.06
-    named = [bert_gates_weighted.CLASSES[k] for k in bert_gates_weighted.classify(scores)]
+    named = [bert_gates.CLASSES[k] for k in bert_gates.classify(scores)]
     assert named == ["vertical and diagonal", "block", "diagonal", "heterogeneous"]
 
 
 def test_columns_in_bundles_have_a_column_beside_them():
     columns = torch.tensor([[0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
-    assert bert_gates_thresholds.in_bundles(columns) == (0.25, 0.5)
-    assert bert_gates_thresholds.in_bundles(torch.zeros(2, 3)) == (0, 0)
-    assert bert_gates_thresholds.in_bundles(torch.ones(1, 3)) == (1, 1)
+    assert bert_gates.in_bundles(columns) == (0.25, 0.5)
+    assert bert_gates.in_bundles(torch.zeros(2, 3)) == (0, 0)
+    assert bert_gates.in_bundles(torch.ones(1, 3)) == (1, 1)
 
 
 def test_a_network_runs_without_its_query_biases(bert):
     zeros = [0 * layer.b_Q for layer in load(bert).layers]
-    own, vectors = bert_gates_without_query_bias.columns_of(bert, tokenize, [TEXT], 16)
-    bert_gates_without_query_bias.set_query_biases(bert, zeros)
+    own, vectors = bert_gates_query_bias.columns_of(bert, tokenize, [TEXT], 16)
+    bert_gates_query_bias.set_query_biases(bert, zeros)
     assert all((layer.b_Q == 0).all() for layer in load(bert).layers)
-    without, others = bert_gates_without_query_bias.columns_of(bert, tokenize, [TEXT], 16)
+    without, others = bert_gates_query_bias.columns_of(bert, tokenize, [TEXT], 16)
     maps = torch.cat(bert(**tokenize(TEXT), output_attentions=True).attentions)
     assert without == [pytest.approx(gates.read_gates(maps).scores[..., 0].mean().item())]
     assert own != without
@@ -123,7 +116,7 @@ def test_a_network_runs_without_its_query_biases(bert):
 
 def test_the_sink_of_one_document_is_measured_in_every_way(bert):
     (states,) = extraction.hidden_states(bert.double(), tokenize, [TEXT], 9)
-    share, effects, held = sink_lengths.measure_document(states, load(bert).encoder_layers(), 0)
+    share, effects, held = bert_gates_ablation.measure_document(states, load(bert).encoder_layers(), 0)
     assert 0 < share < 1
     assert min(*effects, held) > 0
-    assert len(effects) == len(sink_lengths.NOTHING[1])
+    assert len(effects) == len(bert_gates_ablation.NOTHING[1])

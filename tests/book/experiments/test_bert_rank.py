@@ -11,8 +11,7 @@ from analysis.models.extraction import Observed
 from analysis.representations.rank_collapse import residual
 from analysis.transformer.encoder import encode, random_layers, run_layer
 from analysis.transformer.mlp import apply_mlp
-from book.experiments import bert_rank_ladder as ladder
-from book.experiments import bert_rank_switches as switches
+from book.experiments import bert_rank
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +28,11 @@ def texts():
 
 @pytest.fixture(scope="module")
 def fits(layers, texts):
-    return ladder.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
+    return bert_rank.fit_mlps(Observed(layers, [torch.stack(encode(x, layers)) for x in texts[1:]]))
 
 
 def run(name, x, layers, fits):
-    return ladder.run_way(x, layers, fits, ladder.WAYS[name])
+    return bert_rank.run_way(x, layers, fits, bert_rank.WAYS[name])
 
 
 def test_the_whole_network_is_the_encoder(layers, texts, fits):
@@ -74,24 +73,24 @@ def test_fits_are_least_squares(layers, texts, fits):
 
 def test_the_theorems_factor_is_seen_where_rows_are_nearly_alike(layers, texts):
     mean, noise = texts[0, :1], 1e-4 * texts[1]
-    expected, seen = ladder.shrink(mean + noise, layers[0])
+    expected, seen = bert_rank.shrink(mean + noise, layers[0])
     assert seen.item() == pytest.approx(expected.item(), rel=1e-2)
 
 
 def test_a_document_is_measured_in_every_way(layers, texts, fits):
     states = torch.stack(encode(texts[0], layers))
-    found = ladder.measure_document(states, layers, fits)
-    assert found["residual"].shape == (3, len(ladder.WAYS))
+    found = bert_rank.measure_document(states, layers, fits)
+    assert found["residual"].shape == (3, len(bert_rank.WAYS))
     assert found["cosine"][0] == pytest.approx(1)
     assert found["residual"][-1, 0] == pytest.approx(residual(states[-1]).log10().item())
     assert found["cosine"][1:].max() < 1 - 1e-4
-    assert found["factor"].shape == (2, len(ladder.FACTORS))
-    assert found["fit"].shape == (2, len(ladder.FITS))
+    assert found["factor"].shape == (2, len(bert_rank.FACTORS))
+    assert found["fit"].shape == (2, len(bert_rank.FITS))
 
 
 def test_the_switches_without_a_gain_are_those_with_a_gain_of_one(layers, texts):
-    found = switches.trace(list(texts[:2]), layers)
-    assert found.shape == (*switches.SHAPE, 3)
+    found = bert_rank.trace(list(texts[:2]), layers)
+    assert found.shape == (*bert_rank.SHAPE, 3)
     np.testing.assert_array_equal(found[:, :, 0, 0], found[:, :, 0, 1])
     whole = torch.stack([residual(encode(x, layers)[-1]) for x in texts[:2]]).log10().mean()
     assert found[1, 2, 1, 1, -1] == pytest.approx(whole.item())

@@ -6,23 +6,21 @@ import torch
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.maps import gates
-from book.experiments import gate_detector_calibration as calibration
-from book.experiments import gate_detector_own_scores as own_scores
-from book.experiments import gate_detector_specimens as specimens
+from book.experiments import gate_detector
 
 
-@pytest.mark.parametrize("kind", [*calibration.KINDS, *calibration.DRAWN])
+@pytest.mark.parametrize("kind", [*gate_detector.KINDS, *gate_detector.DRAWN])
 def test_maps_of_every_kind_are_maps(kind):
-    maps, truth = calibration.draw_maps(kind, 16, 3, np.random.default_rng(0))
+    maps, truth = gate_detector.draw_maps(kind, 16, 3, np.random.default_rng(0))
     assert np.allclose(maps.sum(-1), 1)
     assert maps.min() >= 0
-    assert truth.any((1, 2)).all() == (kind in calibration.DRAWN)
+    assert truth.any((1, 2)).all() == (kind in gate_detector.DRAWN)
     assert ("causal" in kind) == (not np.triu(maps, 1).any())
 
 
 def test_unkind_rows_are_what_they_are_called():
     rng = np.random.default_rng(1)
-    drawn = {kind: calibration.draw_rows(kind, 64, 4, rng) for kind in calibration.UNKIND}
+    drawn = {kind: gate_detector.draw_rows(kind, 64, 4, rng) for kind in gate_detector.UNKIND}
     assert len(np.unique(drawn["two values"])) == 2
     assert len(np.unique(drawn["seven values"])) == 7
     assert (drawn["three in ten larger"] > 3).mean() == pytest.approx(0.3, abs=0.02)
@@ -34,18 +32,18 @@ def test_unkind_rows_are_what_they_are_called():
 
 
 def test_the_papers_point_has_its_row_but_for_the_noise():
-    maps, truth = calibration.draw_maps("the paper's point, 10 % noise", 16, 5, np.random.default_rng(0))
+    maps, truth = gate_detector.draw_maps("the paper's point, 10 % noise", 16, 5, np.random.default_rng(0))
     assert (maps[truth] >= 0.9).all()
     assert np.allclose(maps[:, 0].mean(), 1 / 16)
     assert (truth.sum((1, 2)) == 1).all()
 
 
 def test_alarms_and_power_are_shares():
-    found = calibration.measure((16,), 2, torch.device("cpu")).arrays
-    assert found["alarms"].shape == (1, len(calibration.KINDS), len(gates.PATTERNS))
-    assert found["power"].shape == (1, len(calibration.DRAWN))
+    found = gate_detector.measure_alarms((16,), 2, torch.device("cpu")).arrays
+    assert found["alarms"].shape == (1, len(gate_detector.KINDS), len(gates.PATTERNS))
+    assert found["power"].shape == (1, len(gate_detector.DRAWN))
     assert set(np.unique(found["alarms"])) <= {0, 0.5, 1}
-    strong = list(calibration.DRAWN).index("diagonal, strong")
+    strong = list(gate_detector.DRAWN).index("diagonal, strong")
     assert found["power"][0, strong] == 1 == found["covered"][0, 1]
 
 
@@ -59,8 +57,8 @@ def test_shuffled_orders_keep_the_scores_of_a_head():
     layer = AttentionLayer(
         W_Q=W_Q, W_K=W_K, W_V=W_K, W_O=W_K, b_Q=zeros, b_K=zeros, b_V=zeros, b_O=torch.zeros(n, dtype=torch.float64)
     )
-    scores = own_scores.read_orders(x, layer, torch.Generator().manual_seed(0))
-    assert scores.shape == (len(own_scores.ORDERS), heads, len(gates.GATES))
+    scores = gate_detector.read_orders(x, layer, torch.Generator().manual_seed(0))
+    assert scores.shape == (len(gate_detector.ORDERS), heads, len(gates.GATES))
     diagonal = scores[:, 0, 1:4].sum(-1)
     assert diagonal[0] > 0.8
     assert diagonal[1:].max() < 0.1
@@ -68,8 +66,8 @@ def test_shuffled_orders_keep_the_scores_of_a_head():
 
 
 def test_specimens_are_counted():
-    due = specimens.measure({16: 1}, (), ("ragged",), torch.device("cpu"))
-    assert due.arrays["confusion"].sum(-1).tolist() == [[[1.0] * len(specimens.LABELS)]]
+    due = gate_detector.measure_specimens({16: 1}, (), ("ragged",), torch.device("cpu"))
+    assert due.arrays["confusion"].sum(-1).tolist() == [[[1.0] * len(gate_detector.LABELS)]]
     mixed = {name.removeprefix("mixed_"): array for name, array in due.arrays.items()}
     assert mixed["maps"].tolist() == [[[4.0] * len(gates.PATTERNS)]]
     assert (mixed["found"] <= mixed["present"]).all()

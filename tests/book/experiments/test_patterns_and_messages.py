@@ -8,8 +8,7 @@ from analysis.matrices.rank import effective_rank
 from analysis.models import checkpoints
 from analysis.models.controls import LEVELS
 from analysis.models.reading import load
-from book.experiments import patterns_and_messages_equality_gpt2 as equality
-from book.experiments import patterns_and_messages_spectra_gpt2 as spectra
+from book.experiments import patterns_and_messages
 from book.publish import experiments
 from tests.analysis.tiny import GPT2, write_model
 
@@ -25,7 +24,7 @@ def model(tmp_path_factory):
 
 
 def test_spectra_are_those_of_the_merged_matrices_with_a_control_beside_each(model):
-    found = spectra.measure_model(model, CPU)
+    found = patterns_and_messages.measure_model(model, CPU)
     assert found.keys() == experiments.load("patterns-and-messages-spectra-gpt2").arrays.keys()
     for i, layer in enumerate(model.plain_layers()):
         pattern = torch.linalg.svdvals(layer.W_Q @ layer.W_K.mT)[:, : layer.channel]
@@ -45,7 +44,7 @@ def test_spectra_are_those_of_the_merged_matrices_with_a_control_beside_each(mod
 
 
 def test_exact_forms_are_told_from_what_leaves_something_out_in_every_layer(model):
-    found = equality.compare_layers(model, CPU, positions=10)
+    found = patterns_and_messages.compare_layers(model, CPU, positions=10)
     assert found.keys() == experiments.load("patterns-and-messages-equality-gpt2").arrays.keys()
     assert {errors.shape for errors in found.values()} == {(2,)}
     for form in ("sum over heads", "patterns and messages", "module without b_K"):

@@ -6,7 +6,7 @@ import torch
 
 from analysis.decomposition.rotary_kernel import distance_kernel
 from analysis.models.reading import load
-from book.experiments import rotary_bias_arrows, rotary_bias_ladder
+from book.experiments import rotary_bias
 from book.publish import experiments
 from book.viewers import arrows
 from tests.book.lab.test_rotary_ablation import make_model
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def test_biases_of_controls_are_as_long_and_in_another_order():
     model = make_model("neox-mini", seed=1)
-    for level, seed, network in rotary_bias_ladder.make_levels(model):
+    for level, seed, network in rotary_bias.make_levels(model):
         for layer, own in zip(load(network).layers, load(model).layers, strict=True):
             if level == "random":
                 assert not layer.b_K.any()
@@ -31,7 +31,7 @@ def test_biases_of_controls_are_as_long_and_in_another_order():
 
 
 def test_the_record_of_the_arrows_is_the_bundled_models():
-    written, found = experiments.load("rotary-bias-arrows"), rotary_bias_arrows.compute(CPU)
+    written, found = experiments.load("rotary-bias-arrows"), rotary_bias.read_arrows(CPU)
     for name in ("length", "angle", "turn"):
         np.testing.assert_allclose(found.array(name), written.array(name), atol=1e-5)
     layer = load("neox-mini").layers[1]

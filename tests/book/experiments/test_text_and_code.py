@@ -10,6 +10,7 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.experiments import text_and_code_minilm, text_and_code_repository
 from book.lab import released_survey as survey
+from book.lab.map_counts import correlate
 from book.publish import execution, experiments
 
 
@@ -46,12 +47,10 @@ def test_the_models_own_maps_are_the_librarys_and_the_codes_are_not(minilm):
     assert survey.measure_rows(passage)["cone"].shape == (len(maps) + 1,)
 
 
-def test_the_same_map_has_no_distance_and_disjoint_ones_have_all():
-    maps = draw(2, 4, 4).softmax(-1)
-    assert survey.total_variation(maps, maps).max() == 0
-    diagonal = torch.eye(4)[None]
-    torch.testing.assert_close(survey.total_variation(diagonal, diagonal.roll(1, -1)), torch.ones(1))
-    torch.testing.assert_close(survey.correlation(maps, 3 * maps + 1), torch.ones(2, dtype=torch.float64))
+def test_entries_on_a_line_are_fully_correlated_and_with_a_constant_not_at_all():
+    entries = draw(2, 16).softmax(-1)
+    torch.testing.assert_close(correlate(entries, 3 * entries + 1), torch.ones(2, dtype=torch.float64))
+    assert not correlate(entries, 0 * entries + 1).any()
 
 
 def test_the_rank_is_numpys_in_single_precision():
@@ -60,11 +59,9 @@ def test_the_rank_is_numpys_in_single_precision():
 
 
 def test_class_means_are_blanked_from_the_end(variant_folder, variant_data):
-    from book.experiments import text_and_code_classifier
-
     model = pretrained.load(checkpoints.find(str(variant_folder)), task="classifier")
     genes = {label: [g for g in variant_data.genes if g.label == label][:2] for label in variant_data.labels[:2]}
-    found = text_and_code_classifier.survey_class_means(model, variant_data, genes)
+    found = text_and_code_minilm.survey_class_means(model, variant_data, genes)
     assert {name: array.shape for name, array in found.items()} == {
         f"mean_{name}": (2, 2, 2) for name in ("value_entropy", "row_entropy", "seen", "empty")
     }

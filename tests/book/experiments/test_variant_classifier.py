@@ -14,10 +14,8 @@ from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
 from book.experiments import (
     variant_baselines,
-    variant_classifier_base_training,
-    variant_classifier_careful_training,
-    variant_classifier_controls,
     variant_classifier_fine_tuned_sequence,
+    variant_classifier_training,
     variant_fine_tuned,
     variant_measures,
     variant_seeds,
@@ -120,13 +118,13 @@ def test_without_an_mlp_the_second_layernorm_reads_the_first(variant, stations):
 
 def test_untrained_models_are_measured_class_by_class(variant_data):
     untrained = classifier_survey.untrained(0, TINY, variant_data)
-    found = variant_classifier_controls.one(0, untrained)
+    found = variant_seeds.measure_untrained(0, untrained)
     first = classifier_survey.firsts(variant_data)
     assert found["cone"].shape == (8, 2)
-    assert found["gates"].shape[0] == found["profile"].shape[0] == len(variant_classifier_controls.READ)
+    assert found["gates"].shape[0] == found["profile"].shape[0] == len(variant_seeds.READ)
     again = classifier_survey.survey(untrained.model, variant_data, [first[3]], pad_to=None)[0]
     assert found["cone"][3] == pytest.approx(again["cone"], rel=1e-5)
-    sums = variant_classifier_controls.many_sums(2, variant_data, TINY)
+    sums = variant_seeds.many_sums(2, variant_data, TINY)
     last = classifier_survey.survey(untrained.model, variant_data, first[-1:], read=False, pad_to=None)[0]
     assert sums[0] == pytest.approx(last["D_sum"], abs=1e-4)
     assert not np.allclose(sums[0], sums[1])
@@ -156,7 +154,7 @@ def test_one_sequence_is_measured_in_all_networks(variant_data):
 
 def test_the_course_of_a_training_is_read_off_its_losses():
     learned, lost = np.full(100, 2.0), np.full(300, 1e-4)
-    course = variant_classifier_base_training.course
+    course = variant_classifier_training.course
     assert course(np.concatenate([learned, lost])) == (100, 400)
     assert course(learned) == (100, 100)
     assert course(np.concatenate([learned, lost, learned])) == (100, 412)
@@ -181,10 +179,10 @@ def test_a_careful_training_looks_and_keeps_the_best_weights(variant_data, tmp_p
         dna_classifier.TINY, name="tiny-careful", sequences=160, steps=12, batch=8, warmup=2, look_every=5, guard=5.0
     )
     monkeypatch.chdir(tmp_path)
-    run, trace = variant_classifier_careful_training.train(recipe, torch.device("cpu"), variant_data)
+    run, trace = variant_classifier_training.train(recipe, torch.device("cpu"), variant_data)
     assert trace["step"].tolist() == [0, 5, 10, 12]
     assert run.card["kept"] == trace["step"][trace["validation_loss"].argmin()]
-    result = variant_classifier_careful_training.measure(run, trace)
+    result = variant_classifier_training.measure(run, trace)
     assert result["steps"] == 12
     assert result.array("gates").shape[1:3] == (2, 2)
     assert result.array("control_gates").shape == result.array("gates").shape

@@ -7,10 +7,16 @@ import pytest
 import torch
 
 from analysis.models import checkpoints, pretrained
-from book.experiments.variant_data import BASELINES, score_run
-from book.experiments.variant_data_balanced_swap import LEAST, count_telling_words, find_telling_words
-from book.experiments.variant_data_baselines_real import on_open, open_sequences
-from book.experiments.variant_data_units import sizes, sizes_of_test
+from book.experiments.variant_baselines import on_open, open_sequences
+from book.experiments.variant_data import (
+    BASELINES,
+    LEAST,
+    count_telling_words,
+    find_telling_words,
+    score_run,
+    sizes,
+    sizes_of_test,
+)
 from book.lab.classifier_survey import Run
 from book.lab.dna.baselines import KmerRegression, Lookup, by_nothing
 from book.lab.dna.fasta import Gene, read_fasta

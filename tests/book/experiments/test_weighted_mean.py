@@ -6,7 +6,7 @@ import torch
 
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from book.experiments import weighted_mean_gpt2, weighted_mean_ladder, weighted_mean_seeds, weighted_mean_sentence
+from book.experiments import weighted_mean, weighted_mean_sentence
 from book.experiments.weighted_mean_output_projections import judge
 from tests.analysis.tiny import GPT2, write_model
 
@@ -63,15 +63,15 @@ def tiny(tmp_path_factory):
 
 
 def test_the_dial_starts_at_equal_weights_and_turns_them_sharper(tiny):
-    found = weighted_mean_gpt2.measure(load(tiny, dtype=torch.float64), CPU).arrays
+    found = weighted_mean.turn(load(tiny, dtype=torch.float64), CPU).arrays
     for name in ("positions", "stand_ins", "control"):
-        assert found[name].shape == (len(weighted_mean_gpt2.DIALS), GPT2["n_head"])
+        assert found[name].shape == (len(weighted_mean.DIALS), GPT2["n_head"])
         np.testing.assert_allclose(found[name][0], 1)
         assert (np.diff(found[name], axis=0) < 1e-9).all()
 
 
 def test_every_control_of_a_first_layer_reads_both_inputs(tiny):
-    found = weighted_mean_ladder.of_first_layer(load(tiny, dtype=torch.float64), CPU)
+    found = weighted_mean.of_first_layer(load(tiny, dtype=torch.float64), CPU)
     assert found[""].shape == (2, GPT2["n_head"])
     for controls in (found["-controls"], found["-sizes"]):
         assert controls.shape == (3, 5, *found[""].shape)
@@ -82,7 +82,7 @@ def test_every_control_of_a_first_layer_reads_both_inputs(tiny):
 def test_each_random_head_has_the_size_of_its_own_trained_one_and_the_norms_are_fresh_or_trained(name):
     files = checkpoints.find(name)
     trained, random = (pretrained.load(files, control_seed=seed, dtype=torch.float64) for seed in (None, 0))
-    by_head, with_norms, both = (load(net) for net in weighted_mean_ladder.as_large(random, trained))
+    by_head, with_norms, both = (load(net) for net in weighted_mean.as_large(random, trained))
     own = load(trained)
     for k, layer in enumerate(own.layers):
         for which in ("W_Q", "W_K", "W_V", "W_O"):
@@ -99,7 +99,7 @@ def test_each_random_head_has_the_size_of_its_own_trained_one_and_the_norms_are_
 
 def test_a_seed_has_a_share_for_every_head():
     folder = checkpoints.find("gpt2-mini").folder
-    shares = weighted_mean_seeds.measure([folder], CPU).arrays["shares"]
+    shares = weighted_mean.share_of_runs([folder], CPU).arrays["shares"]
     assert shares.shape == (1, 2, 8)
     assert ((shares > 0) & (shares < 1)).all()
 

@@ -8,7 +8,7 @@ from analysis.data import texts
 from analysis.maps import gates
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from book.lab import bias_exchange
+from book.experiments import bert_gates_query_bias
 
 TEXTS = texts.passages(longest=45)[:2]
 
@@ -22,7 +22,7 @@ def minilm():
 def test_maps_are_those_of_the_model_and_of_a_first_layer_without_biases(minilm):
     model, tokenizer = minilm
     own = [layer.b_Q for layer in load(model).layers]
-    found = bias_exchange.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": [0 * b for b in own]})
+    found = bert_gates_query_bias.exchange(model, tokenizer, TEXTS[:1], {"own": own, "none": [0 * b for b in own]})
     assert found.shape == (1, 2, 6, 12, len(gates.GATES))
     inputs = tokenizer(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
@@ -37,9 +37,11 @@ def test_maps_are_those_of_the_model_and_of_a_first_layer_without_biases(minilm)
 
 def test_columns_of_mostly_directional_maps_are_chosen_by_the_own_bias():
     trained, lent = np.zeros((1, 3, 1, 2, len(gates.GATES))), np.zeros((1, 2, 1, 2, len(gates.GATES)))
-    trained[0, :, 0, :, bias_exchange.DIRECTIONAL] = [[0.5, 0.1], [0.2, 0.9], [0.4, 0.3]]
-    lent[0, :, 0, :, bias_exchange.DIRECTIONAL] = [[0.0, 0.2], [0.1, 0.3]]
-    found = {name: values.round(6).tolist() for name, values in bias_exchange.columns(trained, lent, 0.3).items()}
+    trained[0, :, 0, :, bert_gates_query_bias.DIRECTIONAL] = [[0.5, 0.1], [0.2, 0.9], [0.4, 0.3]]
+    lent[0, :, 0, :, bert_gates_query_bias.DIRECTIONAL] = [[0.0, 0.2], [0.1, 0.3]]
+    found = {
+        name: values.round(6).tolist() for name, values in bert_gates_query_bias.columns(trained, lent, 0.3).items()
+    }
     assert found == {
         "columns_own": [0.3],
         "mostly_own": [0.5],

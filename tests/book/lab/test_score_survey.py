@@ -10,7 +10,7 @@ import torch
 from analysis.decomposition.terms import score_terms
 from analysis.models import checkpoints, pretrained
 from analysis.transformer import constructed_heads
-from book.lab import constructed_maps, head_changes, score_shares
+from book.lab import head_changes, score_survey
 from book.lab.score_survey import identity_error, read_texts, survey
 from tests.analysis import tiny
 
@@ -65,20 +65,20 @@ def test_the_bordered_product_is_held_to_the_modules_attention():
 def test_a_row_that_sees_two_keys_is_split_by_hand():
     """With weights p and 1 - p of two keys and scores s and 0, the divergence is log 2 - H(p)."""
     layer, x = tiny.random_layer(), tiny.draw(2, 12)
-    split = score_shares.split_layer([x], layer, causal=True)
+    split = score_survey.split_layer([x], layer, causal=True)
     p = torch.softmax(score_terms(x, layer).total()[:, 1], -1)
     np.testing.assert_allclose(split.divergence, (p * (2 * p).log()).sum(-1))
 
 
 def test_long_texts_are_split_in_evenly_spread_rows():
-    assert score_shares.choose_rows(torch.zeros(10)).tolist() == list(range(1, 10))
-    rows = score_shares.choose_rows(torch.zeros(1000))
-    assert (len(rows), int(rows[0]), int(rows[-1])) == (score_shares.ROWS, 1, 999)
+    assert score_survey.choose_rows(torch.zeros(10)).tolist() == list(range(1, 10))
+    rows = score_survey.choose_rows(torch.zeros(1000))
+    assert (len(rows), int(rows[0]), int(rows[-1])) == (score_survey.ROWS, 1, 999)
 
 
 def test_the_first_key_can_be_left_out():
     layer, x = tiny.random_layer(), tiny.draw(3, 12)
-    split = score_shares.split_layer([x], layer, causal=False, first=False)
+    split = score_survey.split_layer([x], layer, causal=False, first=False)
     p = torch.softmax(score_terms(x, layer).total()[:, 1:, 1:], -1)  # the rows that are split, without the first key
     np.testing.assert_allclose(split.divergence, (p * (2 * p).log()).sum(-1).mean(-1))
 
@@ -86,11 +86,11 @@ def test_the_first_key_can_be_left_out():
 def test_formulas_are_at_no_distance_from_themselves():
     tokens = torch.randint(5, (24,), generator=torch.Generator().manual_seed(0))
     for causal in (False, True):
-        for k, maps in enumerate(constructed_maps.members(tokens, causal=causal).values()):
-            assert constructed_maps.distances(maps, tokens, causal=causal)[:, k].max() == 0
+        for k, maps in enumerate(score_survey.members(tokens, causal=causal).values()):
+            assert score_survey.distances(maps, tokens, causal=causal)[:, k].max() == 0
     uniform = constructed_heads.attention_map(constructed_heads.uniform(5, 24), tokens, causal=False)
-    previous = list(constructed_maps.FAMILIES).index("previous")
-    assert constructed_maps.distances(uniform[None], tokens, causal=False)[0, previous] > 0.9
+    previous = list(score_survey.FAMILIES).index("previous")
+    assert score_survey.distances(uniform[None], tokens, causal=False)[0, previous] > 0.9
 
 
 def test_what_takes_nothing_away_changes_nothing(bert):

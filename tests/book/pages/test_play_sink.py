@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.experiments import bert_gates_sink_dial as dial
+from book.experiments import bert_gates_ablation as dial
 from book.lab.ablation import choose_sink
 from tests.book.pages import play_pages
 

@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from book.experiments import bert_rank_switches as switches
+from book.experiments import bert_rank
 
 pytestmark = pytest.mark.browser
-BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its trained gains"}
+BOXES = {"skip": "skip connections", "norm": "LayerNorm", "gain": "its learned factors"}
 
 
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    visit.get_by_label("MiniLM and its controls", exact=True).check(force=True)
+    visit.get_by_label("MiniLM and random weights", exact=True).check(force=True)
     for label in BOXES.values():
         visit.get_by_label(label, exact=True).check()
     visit.get_by_label("MLP: GELU").check(force=True)
@@ -27,7 +27,7 @@ def runs(page, **state):
 
 
 def test_every_setting_shows_the_residuals_of_the_record(fresh, record):
-    for place in itertools.product(*map(range, switches.SHAPE)):
+    for place in itertools.product(*map(range, bert_rank.SHAPE)):
         state = dict(zip(("skip", "mlp", "norm", "gain"), place, strict=True))
         trained, *controls = runs(fresh, of="model", **state)
         np.testing.assert_array_equal(trained[0], record.array("trained")[place])
@@ -46,6 +46,6 @@ def test_a_switch_moves_the_numbers(fresh, record):
     fresh.get_by_label("skip connections", exact=True).uncheck()
     means = record.array("controls")[:, :, 0, 1, 1, 1, -1].astype(float).mean(1)
     np.testing.assert_allclose(shown(fresh), [record.array("trained")[0, 1, 1, 1, -1], *means], rtol=1e-6)
-    fresh.get_by_label("random stacks", exact=True).check(force=True)
+    fresh.get_by_label("deeper random networks", exact=True).check(force=True)
     np.testing.assert_allclose(shown(fresh), record.array("stacks")[:, :, 0, 1, 1, -1].astype(float).mean(1), rtol=1e-6)
     assert fresh.get_by_label(BOXES["gain"]).is_disabled()

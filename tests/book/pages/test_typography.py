@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from book._ext.api_pages import whole_sentences
-from book._ext.typography import keep_together, set_page, set_text
+from book._ext.typography import frame, keep_together, set_page, set_text
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,11 @@ def test_a_formula_keeps_its_comma_and_a_number_its_sign():
 def test_code_is_left_alone():
     code = f"<div><pre>print('{{x}} 5 %') {MATH},\n</pre></div>"
     assert keep_together(code + "6 %" + code) == code + "6\u00a0%" + code
+
+
+def test_all_figures_but_the_first_wait_until_they_are_near_and_keep_their_room(tmp_path):
+    drawn = tmp_path / "a.svg"
+    drawn.write_text('<svg width="540pt" height="240pt"><g transform="scale(0.09 -0.09)"/></svg>', encoding="utf-8")
+    first, *others = frame('<figure><img src="_images/a.svg"></figure>\n' * 3, {drawn.name: drawn}).splitlines()
+    assert "lazy" not in first
+    assert all('loading="lazy" width="720" height="320"' in other for other in others)

@@ -4,6 +4,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from book.publish import ledger
+
 PAGE = """
 from book import publish
 inputs = publish.choose_inputs({inputs})
@@ -36,6 +38,7 @@ def test_a_verdict_says_what_it_rests_on_and_what_would_turn_it():
     assert shown["application/vnd.analysis.verdict+json"]["condition"] == (
         "gap < 1e-12 and max(shares) > 0.3\n# turned by gap = 0.001\n# turned by shares = [0.1]"
     )
+    assert shown["application/vnd.analysis.verdict+json"]["words"] == ledger.words_of(ledger.claim_of("K-15"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,21 @@ def test_evidence_is_one_sentence_of_at_most_25_words():
 
 def test_every_verdict_is_recorded_with_the_condition_that_it_rests_on():
     assert [v.id for v in ledger.collect().values() if not v.condition] == []
+
+
+def test_the_words_of_a_claim_are_those_that_were_judged():
+    """Otherwise: hold the page's condition to the new words, then record the page."""
+    verdicts, claims = ledger.collect(), ledger.claims()
+    assert [c.id for c in claims if c.id in verdicts and verdicts[c.id].words != ledger.words_of(c)] == []
+    assert len({ledger.words_of(claim) for claim in claims}) == len(claims)
+
+
+@pytest.mark.parametrize("field", ["claim", "headline", "setting", "quote"])
+def test_a_claim_with_other_words_is_another(field):
+    claim = next(claim for claim in ledger.claims() if claim.headline)
+    words = ledger.words_of(replace(claim, **{field: "Most heads."}))
+    assert words != ledger.words_of(claim)
+    assert words.isalpha(), "digits would be compared as numbers"
 
 
 def test_a_missing_claims_file_says_where_to_run(tmp_path):

@@ -8,7 +8,7 @@ import torch
 from analysis.decomposition.bilinear_form import homogeneous
 from analysis.decomposition.terms import score_terms
 from book.lab.mathematics.rotary_product import change_gauge, rotary_border
-from book.lab.rotary_modules import rotary_module_scores
+from book.lab.reference_modules import rotary_module_scores
 from tests.analysis.decomposition import test_rotary_channels as channels
 from tests.analysis.decomposition.test_rotary_channels import HEADS, draw, turn, turned
 

@@ -39,7 +39,7 @@ def test_mean_amplification_is_the_mean_over_directions():
 def test_isotropic_positions_have_the_law_of_isotropic_rows():
     W, _ = factors()
     x = torch.randn(20_000, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    rows = stretching.cone_position(x, W)
+    rows = stretching.amplification(x, W) / spectra.spectral_norm(W)[:, None]
     drawn = stretching.isotropic_cone_positions(W, 20_000, np.random.default_rng(4))
     level = torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64)
     torch.testing.assert_close(rows.quantile(level, dim=1), drawn.quantile(level, dim=1), atol=0.01, rtol=0)
@@ -49,14 +49,6 @@ def test_isotropic_positions_of_a_square_map():
     W = torch.eye(2, dtype=torch.float64)[None]
     drawn = stretching.isotropic_cone_positions(W, 10, np.random.default_rng(0))
     torch.testing.assert_close(drawn, torch.ones_like(drawn))
-
-
-def test_the_position_in_the_cone_is_a_share_and_ignores_length():
-    W, _ = factors()
-    x = torch.randn(50, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    position = stretching.cone_position(x, W)
-    assert 0 <= position.min() < position.max() <= 1
-    torch.testing.assert_close(stretching.cone_position(7 * x, W), position)
 
 
 def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
@@ -72,9 +64,10 @@ def test_tables_over_maps_layers_and_heads_hold_the_single_measures():
     top = stretching.over_heads(lambda W: spectra.singular_values(W)[:, 0], layers)
     torch.testing.assert_close(top[2, 0], spectra.singular_values(layers[0].W_V)[:, 0])
     torch.testing.assert_close(top, stretching.over_heads(spectra.spectral_norm, layers))
-    torch.testing.assert_close(
-        stretching.cone_positions(states, layers)[2, 1], stretching.cone_position(states[1], layers[1].W_V)
-    )
+    positions = stretching.cone_positions(states, layers)
+    assert 0 <= positions.min() < positions.max() <= 1
+    torch.testing.assert_close(positions[2, 1] * top[2, 1, :, None], linear[2, 1])
+    torch.testing.assert_close(stretching.cone_positions(7 * states, layers), positions)
     torch.testing.assert_close(stretching.amplifications(states[:1], [layers[0]]), table[:, :1])
     norms = stretching.row_norms(states[1], biased, head=2)
     torch.testing.assert_close(norms[0], states[1].norm(dim=1))
@@ -98,12 +91,8 @@ def test_arguments_that_do_not_fit_are_refused(monkeypatch):
             stretching.amplifications(states, [weights, weights])
     nothing = weights.W_Q.clone()
     nothing[1] = 0
-    for call in (
-        lambda: stretching.cone_position(x, nothing),
-        lambda: stretching.isotropic_cone_positions(nothing, 5, np.random.default_rng(0)),
-    ):
-        with pytest.raises(ValueError, match="W is zero in head 1"):
-            call()
+    with pytest.raises(ValueError, match="W is zero in head 1"):
+        stretching.isotropic_cone_positions(nothing, 5, np.random.default_rng(0))
     with pytest.raises(ValueError, match="samples"):
         stretching.isotropic_cone_positions(weights.W_Q, 0, np.random.default_rng(0))
 

@@ -7,7 +7,7 @@ from analysis.data import texts
 from analysis.models import checkpoints, pretrained
 from book.__main__ import main
 from book.experiments.semi_bias_emergence import settled
-from book.lab.semi_bias_probe import semi_bias_probe
+from book.lab.gpt2_mini_runs import semi_bias_probe
 from book.lab.training import gpt2_mini
 
 STEPS = 20

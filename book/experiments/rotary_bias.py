@@ -1,13 +1,18 @@
-"""The levels between a random model and the trained one, and what each brings about.
+"""Query and key bias in trainings of neox-mini and gpt2-mini, in controls of neox-mini, and its kernels as arrows.
 
-A random initialisation has no biases: they begin at 0. So that the other levels have some, the second draws each bias
-vector at random with the norm of the trained one, and the third shuffles the trained one's entries; the gains of
-LayerNorms are those of the level. Beside the ladder stands a control of one part: in the trained model the kernel keeps
-its amplitudes and gets phases drawn at random.
+neox-mini has parallel blocks and three variants: all coordinates turned, a quarter of them, and no bias anywhere; in
+gpt2-mini, beside it, the key bias cancels. Then with the MLP after attention, and at 6 layers and width 512. Another
+machine rounds otherwise and its training drifts away from this one, so tolerances are wide.
+
+A random initialisation has no biases: they begin at 0. So that the other levels between it and the trained model have
+some, the second draws each bias vector at random with the norm of the trained one, and the third shuffles the trained
+one's entries; the gains of LayerNorms are those of the level. Beside the ladder stands a control of one part: in the
+trained model the kernel keeps its amplitudes and gets phases drawn at random.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,20 +21,72 @@ from torch import Tensor, nn
 from analysis.core.positions import Rotary
 from analysis.models import checkpoints, reading
 from analysis.models.controls import LEVELS, SEEDS, Control, make_controls
-from book.lab.rotary_ablation import WAYS, Biases, Scores, biases_of, choose_windows, evaluate, lose_parts
-from book.lab.rotary_kernels import SLOW, SOURCES, curves, kernel_of, ranges, spread_kernel, with_random_phases
+from book.lab.rotary_ablation import COUNTED, WAYS, Biases, Scores, biases_of, choose_windows, evaluate, lose_parts
+from book.lab.rotary_kernels import (
+    SLOW,
+    SOURCES,
+    curves,
+    kernel_of,
+    ranges,
+    spectrum_of,
+    spread_kernel,
+    with_random_phases,
+)
 from book.lab.rotary_probe import make_probe
-from book.lab.rotary_runs import load
+from book.lab.rotary_runs import RUNS, SEQUENTIAL, final_losses, load, measure_gpt2, measure_runs
 from book.lab.rotary_shares import SHARE_TOKENS, SHARE_WINDOWS, split_attention
 from book.lab.training import gpt2_mini, neox_mini
-from book.publish.records import Experiment, Result
+from book.publish.records import Experiment, Result, Value
 
-NAME = "neox-mini"
+MODEL = "neox-mini"
+WIDE = 20.0
+"""Tolerance of arrays that a training ends with: what has to repeat is the finding."""
+KEPT = ("step", "held_out", "without", "previous_bias", "previous_mean")
+"""What is kept of the measures at width 512, where queries and keys of every step take megabytes."""
 
 
-def compute(device: torch.device) -> Result:
+def measure(
+    device: torch.device, runs: Sequence[tuple[str, int]], within: float = 0.05, kept: Sequence[str] | None = None
+) -> Result:
+    """Train what is not yet trained, and measure every model: biases as they grow, and losses without parts.
+
+    Losses are right ``within`` so many nats; of the other measures those are ``kept`` that are named, or all.
+    """
+    arrays = measure_runs(runs, gpt2_mini.read_corpus(), device)
+    arrays = {name: arrays[name] for name in kept or arrays}
+    losses = {name: Value(loss, within, unit="nats per token") for name, loss in final_losses(runs, arrays).items()}
+    return Result(losses, arrays, dict.fromkeys(arrays.keys() - {"step"}, WIDE))
+
+
+def measure_beside_gpt2(device: torch.device) -> Result:
+    """Measure the parallel variants, and gpt2-mini."""
+    found, gpt2 = measure(device, RUNS), measure_gpt2(gpt2_mini.read_corpus(), device)
+    return Result(found.values, found.arrays | gpt2, found.tolerances | dict.fromkeys(gpt2, WIDE))
+
+
+def read_arrows(device: torch.device) -> Result:
+    """Read the arrows, one per frequency and head, off what the bundled model's training left: of biases and means."""
+    _, trace = gpt2_mini.read_trace(checkpoints.find(MODEL).folder)
+    rotary = reading.load(MODEL).layers[0].positions
+    length, angle = zip(*(spectrum_of(trace, source, rotary) for source in COUNTED), strict=True)
+    arrays = {"length": np.stack(length), "angle": np.stack(angle), "turn": rotary.frequencies.numpy()}
+    single = {name: values.astype(np.float32) for name, values in arrays.items()}
+    return Result({}, single, dict.fromkeys(single, 1e-4))
+
+
+def _medium(name: str, blocks: str) -> Experiment:
+    return Experiment(
+        f"What biases and mean input do in neox-mini at 6 layers and width 512, {blocks} blocks",
+        partial(measure, runs=((name, 0),), within=0.2, kept=KEPT),
+        minutes=4,
+        seed=0,
+        needs_gpu=True,
+    )
+
+
+def survey_levels(device: torch.device) -> Result:
     """Measure the bundled model and its controls; arrays of these are ``(level, seed, ...)``."""
-    trained = load(checkpoints.find(NAME).folder, device)
+    trained = load(checkpoints.find(MODEL).folder, device)
     windows = choose_windows(gpt2_mini.read_corpus().windows).to(device)
     arrays = {f"trained_{name}": value for name, value in measure_network(trained, windows).items()}
     rows: dict[str, list[np.ndarray]] = {}
@@ -47,7 +104,7 @@ def make_levels(trained: nn.Module) -> Iterator[Control]:
     """Yield the controls of a trained GPT-NeoX, with biases on the levels on which it has some of the trained size."""
 
     def initialise(seed: int) -> nn.Module:
-        drawn = neox_mini.make_model(neox_mini.VARIANTS[NAME], trained.config.vocab_size, seed)
+        drawn = neox_mini.make_model(neox_mini.VARIANTS[MODEL], trained.config.vocab_size, seed)
         drawn.set_attn_implementation("eager")
         return drawn.eval().requires_grad_(False).to(trained.device)
 
@@ -136,6 +193,30 @@ def _lose_phases(trained: nn.Module, windows: Tensor, seed: int) -> list[float]:
     return rises
 
 
-EXPERIMENT = Experiment(
-    "What biases and mean input do in neox-mini and in its controls", compute, models=(NAME,), minutes=4.0, seed=0
-)
+EXPERIMENTS = {
+    "rotary-bias-trainings": Experiment(
+        "How query and key bias grow in neox-mini and its variants, and what the models lose without their parts",
+        measure_beside_gpt2,
+        models=("gpt2-mini",),
+        minutes=90.0,
+        seed=0,
+    ),
+    "rotary-bias-sequential": Experiment(
+        "What biases and mean input do in neox-mini where the MLP follows attention",
+        partial(measure, runs=SEQUENTIAL),
+        minutes=30.0,
+        seed=0,
+    ),
+    "rotary-bias-medium-parallel": _medium("neox-medium", "parallel"),
+    "rotary-bias-medium-sequential": _medium("neox-medium-sequential", "sequential"),
+    "rotary-bias-arrows": Experiment(
+        "The kernels of neox-mini as arrows that turn", read_arrows, models=(MODEL,), minutes=0.1, seed=0
+    ),
+    "rotary-bias-ladder": Experiment(
+        "What biases and mean input do in neox-mini and in its controls",
+        survey_levels,
+        models=(MODEL,),
+        minutes=4.0,
+        seed=0,
+    ),
+}

@@ -1,4 +1,4 @@
-"""How far from uniform attention three models are, and the ladder of their controls.
+"""How far from uniform attention three models, their controls and several trainings are, and GPT-2's heads on the dial.
 
 Random networks as large as the trained one come in four kinds: each matrix has the norm of the trained one, or each
 head's part of it has, and the LayerNorms are those of a fresh network or the trained ones.
@@ -7,6 +7,7 @@ head's part of it has, and the LayerNorms are those of a fresh network or the tr
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,51 @@ from analysis.models.controls import SEEDS, make_controls, random_attention_laye
 from analysis.models.reading import Model, load
 from analysis.transformer.attention import compute_scores, mask_future
 from analysis.transformer.layernorm import apply_norm
+from book.lab import gpt2_mini_runs
 from book.lab.equality import entropy_shares
 from book.lab.ladder import measure_controls
-from book.publish.records import Experiment, Result
+from book.publish.records import Experiment, Result, Value
 
 POSITIONS, DRAWS = 128, 8
 MODELS, PASSAGES = ("gpt2-mini", "minilm"), 4
+DIALS = torch.cat([torch.zeros(1), torch.logspace(-2, 2, 33)]).double()
+
+
+def curves(x, layer, dials: Tensor = DIALS) -> tuple[Tensor, Tensor]:
+    """Return means over sequences and rows 2, 3, ...: ``(dial, head)`` entropy over ``log i``, and weight on itself."""
+    scores = mask_future(compute_scores(x, layer))
+    share = entropy.entropy_at(scores, dials.to(x)) / entropy.count_visible_keys(scores).log()
+    return share[..., 1:].mean((1, -1)), scores.softmax(-1).diagonal(dim1=-2, dim2=-1)[..., 1:].mean((0, -1))
+
+
+def turn_dials(device: torch.device) -> Result:
+    """Turn the dial for GPT-2's heads, on positions alone and with random vectors in place of tokens."""
+    return turn(load(checkpoints.find("gpt2"), dtype=torch.float64), device)
+
+
+def turn(model: Model, device: torch.device) -> Result:
+    """Turn the dial for a model's first layer and for the control."""
+    positions, g = model.positions[:POSITIONS].to(device), torch.Generator().manual_seed(0)
+    noise = torch.randn(DRAWS, *positions.shape, generator=g, dtype=torch.float64).to(device)
+    norm = model.norm("attention").to(device)
+    layer = model.layers[0].plain().to(device)
+    random = random_attention_layer(model, 0, dtype=torch.float64).to(device)
+    plain = Norm(torch.ones_like(norm.gain), torch.zeros_like(norm.bias), norm.eps)
+    inputs = {
+        "positions": (apply_norm(positions, norm)[None], layer),
+        "stand_ins": (apply_norm(positions + positions.std() * noise, norm), layer),
+        "control": (apply_norm(model.config.initializer_range * noise, plain), random),
+    }
+    arrays = {}
+    for name, (x, w) in inputs.items():
+        arrays[name], arrays[f"{name}_self"] = (a.cpu().numpy() for a in curves(x, w))
+    return Result(
+        {"positions": Value(len(positions)), "draws": Value(DRAWS), "spread": Value(float(positions.std()), 1e-6)},
+        {"dials": DIALS.numpy(), **arrays},
+        {"dials": 1e-6, **dict.fromkeys(arrays, 1e-6)},
+    )
+
+
 SIZES = ("heads", "matrices, trained norms", "heads, trained norms")
 """Further kinds of random networks as large; the ladder has the one with each matrix scaled and fresh LayerNorms."""
 # the axis of the heads in the matrices of attention of a BERT and of a GPT-2
@@ -42,7 +82,7 @@ class FirstLayer:
     attention: AttentionLayer
 
 
-def compute(device: torch.device) -> Result:
+def survey_controls(device: torch.device) -> Result:
     """Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls.
 
     ``NAME-controls`` has the ladder's levels, ``NAME-sizes`` those of :data:`SIZES`.
@@ -78,7 +118,8 @@ def of_first_layer(model: Model, device: torch.device) -> dict[str, np.ndarray]:
         return FirstLayer(fresh, random_attention_layer(model, 0, seed, torch.float64).to(device))
 
     def share(first):
-        return np.stack([_share_of_entropy(apply_norm(x, first.norm), first.attention) for x in inputs])
+        shares = [curves(apply_norm(x, first.norm), first.attention, torch.ones(1))[0] for x in inputs]
+        return torch.cat(shares).numpy(force=True)
 
     return _measure(FirstLayer(norm, model.layers[0].plain().to(device)), draw, share)
 
@@ -126,16 +167,37 @@ def _with_norms(network: Any, trained: Any) -> Any:
     return network
 
 
-def _share_of_entropy(x, layer) -> np.ndarray:
-    scores = mask_future(compute_scores(x, layer))
-    shares = entropy.entropy_at(scores, torch.ones(1).to(x))[0] / entropy.count_visible_keys(scores).log()
-    return shares[..., 1:].mean((0, -1)).cpu().numpy()
+def survey_seeds(device: torch.device) -> Result:
+    """Measure every seed, trained where it lies nowhere."""
+    return share_of_runs([gpt2_mini_runs.find_run(seed, device) for seed in gpt2_mini_runs.SEEDS], device)
 
 
-EXPERIMENT = Experiment(
-    "How far from uniform attention the controls of three models are",
-    compute,
-    models=("gpt2", *MODELS),
-    minutes=2.5,
-    seed=0,
-)
+def share_of_runs(folders: list[Path], device: torch.device) -> Result:
+    """Return the shares of the full entropy, ``(seed, layer, head)``."""
+    seeds = [entropy_shares(checkpoints.find(str(each)), passages=PASSAGES, device=device)[0] for each in folders]
+    return Result({}, {"shares": torch.stack(seeds).numpy(force=True)}, {"shares": 0.2})
+
+
+EXPERIMENTS = {
+    "weighted-mean-gpt2": Experiment(
+        "GPT-2's first-layer heads between uniform and sharp attention",
+        turn_dials,
+        models=("gpt2",),
+        minutes=0.3,
+        seed=0,
+    ),
+    "weighted-mean-ladder": Experiment(
+        "How far from uniform attention the controls of three models are",
+        survey_controls,
+        models=("gpt2", *MODELS),
+        minutes=2.5,
+        seed=0,
+    ),
+    "weighted-mean-seeds": Experiment(
+        "How far from uniform attention several seeds of gpt2-mini are",
+        survey_seeds,
+        models=("gpt2-mini",),
+        minutes=25.0,
+        seed=gpt2_mini_runs.SEEDS[-1],
+    ),
+}
