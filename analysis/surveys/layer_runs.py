@@ -310,7 +310,7 @@ def visit_layers(
     return output
 
 
-def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: float = 0.0) -> None:
+def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: int | float = 0) -> None:
     """Refuse texts of whose maps one layer's do not fit: those of the model itself; ours are made before it makes them.
 
     ``beside`` is how many maps more of one text there are.
