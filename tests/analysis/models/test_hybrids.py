@@ -16,7 +16,7 @@ from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.reporting.certificate import certify
 from analysis.surveys.layer_runs import visit_layers
 from analysis.surveys.logit_attribution import logit_parts
-from tests.analysis.models.inputs import own_maps
+from tests.analysis.models.test_inputs import own_maps
 from tests.analysis.reporting.test_every_model_is_measured import TEXTS, WORDS
 
 HYBRIDS = [kind for row in FAMILIES if row.hybrid for kind in row.model_types]

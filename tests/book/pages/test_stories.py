@@ -60,16 +60,6 @@ def test_a_cell_that_does_not_run_alone_is_named(cells, named):
     assert [line[: len(start)] for line, start in zip(found, named, strict=True)] == named
 
 
-def test_what_a_reader_sees_is_taken_from_the_built_page(html, tmp_path, monkeypatch):
-    page = (
-        '<div class="cell docutils container"><div class="cell_input"><pre><span>x</span> = 1</pre></div></div>'
-        '<div class="cell tag_hide-input"><details><div class="cell_input"><pre>y = 2</pre></div></details></div>'
-    )
-    (tmp_path / "one.html").write_text(page)
-    monkeypatch.setattr(stories, "HTML", tmp_path)
-    assert list(stories.visible_cells("one")) == ["x = 1"]
-
-
 def test_words_and_numbers_are_those_of_sentences():
     text = (
         "---\nx: 1\n---\n# Two heads\n\nOf 12 heads {number}`g/a:.0f` climb by $3$.\n\n```{exercise} A\nIt is 5.\n```\n"
