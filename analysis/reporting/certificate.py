@@ -29,7 +29,7 @@ from analysis.reporting.figures import heat_map
 from analysis.reporting.making import files_of
 from analysis.reporting.page import Section, render
 from analysis.surveys.certification import PER_HEAD, READ, SEED, Certified, certify_stack, stacks_of
-from analysis.surveys.layer_runs import check_maps
+from analysis.surveys.layer_runs import MAPS, check_maps
 
 FILES = ("index.html", "certificate.json", "badge.svg")
 """All that is written."""
@@ -180,7 +180,7 @@ def _compare(certificate: Certificate, checkpoint: Checkpoint, text: str, longes
         inputs, certificate.provenance["Run on"] = _inputs(checkpoint, offloaded.model, text, length)
         for read in reads:
             for ids in (value for name, value in inputs.items() if name.endswith("input_ids")):
-                check_maps(read.heads, len(ids), ids.shape[-1])
+                check_maps(read.heads, len(ids), ids.shape[-1], beside=MAPS)
             certificate.checked.append(certify_stack(checkpoint, offloaded, inputs, read.family.stack))
     certificate.uncovered += _uncovered(reads, offloaded, inputs)
 

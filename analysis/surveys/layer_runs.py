@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
+from analysis.core.positions import Alibi
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import input_device, places, read_inputs, real_rows, running_part, takes
 from analysis.models.memory import available_memory, check_memory
@@ -33,8 +34,10 @@ from analysis.transformer.attention import (
     weigh,
 )
 
-MAPS = 3
-"""How many tensors as large as all maps of a layer live at once: scores, the same where keys are hidden, weights."""
+MAPS, MAPS_BESIDE = 3.3, 7.0
+"""How many tensors as large as all maps of a layer live at once in a model: scores, the same where keys are hidden,
+weights. Measured are 2.3 to 3.0 with all that a census takes, at 1,024 to 4,096 tokens; a tenth is margin. And how many
+more of one text where positions are added to scores: 1.6 in a BLOOM, 5.4 in a DeBERTa."""
 ROWS, CELLS = 256, 2**18
 """How many queries of a map, and scores in all, are looked at together: on the CPU they stay in its cache."""
 CELLS_ON_GPU = 2**26
@@ -274,7 +277,9 @@ def visit_layers(
         raise ValueError("model is in training mode: call model.eval() first, dropout changes what a layer reads")
     ids = inputs if isinstance(inputs, Tensor) else inputs.get("input_ids")
     if ids is not None and not ids.is_floating_point():
-        check_maps(given.heads, len(ids), ids.shape[-1], input_device(module))
+        row, first = given.family, layers.numbers[0]
+        added = row.learned or isinstance(row.positions(given.config, first, given.channel), Alibi)
+        check_maps(given.heads, len(ids), ids.shape[-1], input_device(module), MAPS_BESIDE * bool(added))
     turns: dict[str, list[int]] = {}  # some layers share their modules
     for number, into in paths.items():
         turns.setdefault(into, []).append(number)
@@ -305,19 +310,21 @@ def visit_layers(
     return output
 
 
-def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu") -> None:
-    """Refuse texts of whose maps one layer's do not fit: those of the model itself, and of one text ours beside them.
+def check_maps(heads: int, texts: int, positions: int, where: torch.device | str = "cpu", beside: float = 0.0) -> None:
+    """Refuse texts of whose maps one layer's do not fit: those of the model itself; ours are made before it makes them.
+
+    ``beside`` is how many maps more of one text there are.
 
     Raises
     ------
     MemoryError
         Saying how many tokens would.
     """
-    each = MAPS * (texts + 1) * heads * 4  # bytes, for every pair of positions
+    each = (MAPS * texts + beside) * heads * 4  # bytes, for every pair of positions
     try:
-        check_memory(each * positions**2, f"one layer's {heads} maps of {texts} x {positions:,} tokens", where)
+        check_memory(round(each * positions**2), f"one layer's {heads} maps of {texts} x {positions:,} tokens", where)
     except MemoryError as error:
-        fits = math.isqrt(int(0.9 * (available_memory(where) or 0)) // each)
+        fits = math.isqrt(int(0.9 * (available_memory(where) or 0) / each))
         raise MemoryError(f"{error}: read at most {fits:,} tokens (longest), or fewer texts at once (batch)") from None
 
 

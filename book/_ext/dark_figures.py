@@ -34,7 +34,7 @@ def rules() -> str:
         f'[id^="figure"] > [id^="patch"] > path, [id^="axes"] > [id^="patch"]:first-child > path '
         f"{{ fill: {GROUND} !important; }}",
         f'[id^="pane3d"] path {{ fill: {PANE} !important; }}',
-        '[id^="Path3DCollection"] { filter: brightness(1.5); }',
+        '[id^="Path3DCollection"] { filter: invert(.2) brightness(1.4); }',
     ]
     for colour, lighter in LIGHTER.items():
         lines += [f'[style*="{kind}: {colour}"] {{ {kind}: {lighter} !important; }}' for kind in ("stroke", "fill")]

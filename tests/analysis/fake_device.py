@@ -3,7 +3,6 @@
 No GPU is needed, values are real (so that branches on them run), and a tensor made on the wrong device is found.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from unittest import mock
 
@@ -20,19 +19,12 @@ STRICT = {"cat", "stack"}
 """What takes not even a single number of the CPU."""
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot"}
 """What CUDA has for floating-point numbers alone."""
-ROUNDED = PRODUCTS - {"dot"} | {"sum", "mean", "_softmax", "_log_softmax", "native_layer_norm", "exp", "gelu"}
-"""What adds in an order of its own, or has its own approximation."""
 LACKING = {"histogram", "histogramdd"}
 """What CUDA does not have at all."""
 
 
 class OnGPU(torch.Tensor):
-    """A tensor that lies on the pretended GPU; ``held`` is where its numbers are.
-
-    Where it ``rounds_otherwise``, the last digit of what a GPU computes in its own way is another than the CPU's.
-    """
-
-    rounds_otherwise = False
+    """A tensor that lies on the pretended GPU; ``held`` is where its numbers are."""
 
     @staticmethod
     def __new__(cls, real):
@@ -62,15 +54,6 @@ class OnGPU(torch.Tensor):
 
     def __repr__(self):
         return f"OnGPU({self.held})"
-
-    @staticmethod
-    def round_otherwise(x):
-        """Move each number to a neighbour, up or down by what its digits are: the same when it is computed again."""
-        if not x.is_floating_point():
-            return x
-        digits = x.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize])
-        moved = torch.nextafter(x, torch.where(digits & 2 == 0, torch.inf, -torch.inf).to(x.dtype))
-        return torch.where((x == 0) | x.isinf(), x, moved)  # what is masked gets exactly nothing on a GPU too
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -103,8 +86,6 @@ class OnGPU(torch.Tensor):
                 func(*args, **kwargs)
         if func._schema.is_mutable:
             return kwargs["out"] if "out" in kwargs else args[0]
-        if to_gpu and cls.rounds_otherwise and name in ROUNDED:
-            found = tree_map_only(torch.Tensor, cls.round_otherwise, found)
         return tree_map_only(torch.Tensor, OnGPU, found) if to_gpu else found
 
 
@@ -139,25 +120,12 @@ def _index(given):
 
 
 @contextmanager
-def pretended(rounds_otherwise=False):
+def pretended():
     """Within it, ``device=GPU`` makes pretended tensors."""
-    cast, hand_in = torch.autocast, ThreadPoolExecutor.submit
+    cast = torch.autocast
 
     def autocast(kind, *given, **options):
         return cast("cpu" if kind == GPU.type else kind, *given, **options)
 
-    def submit(pool, function, *args, **options):  # torch's modes are a thread's own
-        def within():
-            with _Dispatched(), _Called():
-                return function(*args, **options)
-
-        return hand_in(pool, within)
-
-    with (
-        _Dispatched(),
-        _Called(),
-        mock.patch.object(torch, "autocast", autocast),
-        mock.patch.object(ThreadPoolExecutor, "submit", submit),
-        mock.patch.object(OnGPU, "rounds_otherwise", rounds_otherwise),
-    ):
+    with _Dispatched(), _Called(), mock.patch.object(torch, "autocast", autocast):
         yield

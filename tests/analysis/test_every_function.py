@@ -395,28 +395,6 @@ def test_every_function_has_a_call_here():
     assert {name for name in needless if not name.startswith("mathematics.layer_profile.")} == set()
 
 
-def test_what_is_annotated_is_found():
-    assert {
-        "maps.attribution.divergence",
-        "matrices.symmetry.symmetric_signature",
-        "transformer.activations.LayerActivations.only",
-        "decomposition.bilinear_form.homogeneous",
-    } <= FUNCTIONS.keys()
-    assert (
-        not {
-            "decomposition.bilinear_form.bordered",
-            "mathematics.exact_ranks.small_matrices",
-            "transformer.head_layout.block_of",
-        }
-        & FUNCTIONS.keys()
-    )
-    assert not [
-        name
-        for name, function in FUNCTIONS.items()
-        if set(inspect.signature(function).parameters) - set(typing.get_type_hints(function)) - {"self"}
-    ]
-
-
 def call(name, **spoilt):
     """Call a function as the table has it, but for the arguments given; randomness begins anew."""
     given = {

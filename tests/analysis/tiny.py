@@ -45,6 +45,16 @@ def draw(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def random_llama(**settings):
+    """Return a random Llama with a head for words, whose attention returns its maps."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+    torch.manual_seed(0)
+    config = LlamaConfig(**{"vocab_size": 60} | sizes | settings, attn_implementation="eager")
+    return LlamaForCausalLM(config).eval().requires_grad_(False)
+
+
 def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
     """Write a randomly initialised model of that configuration, every parameter non-zero."""
     from transformers import AutoModel, BertConfig, GPT2Config

@@ -15,6 +15,7 @@ from analysis.models.families.expected import (
     layer_path,
     layer_tensors,
     norms_of,
+    say_width,
     table_tensors,
 )
 from analysis.models.families.row import Config, Family
@@ -98,7 +99,7 @@ def check_tensors(tensors: Tensors, row: Family, config: Config, *, partial: boo
         _refuse_missing(tensors, row, missing)
     for layer in attention_layers(row, config):
         shapes = wanted(layer)
-        absent = tensors.check(shapes)
+        absent = tensors.check(shapes, say_width(row, config))
         if absent and not (partial and len(absent) == len(shapes)):
             _refuse_missing(tensors, row, absent)
         missing += absent[:1]

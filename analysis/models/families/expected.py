@@ -38,6 +38,13 @@ def head_width(row: Family, config: Config) -> int:
     return own or config.hidden_size // getattr(config, row.heads)
 
 
+def say_width(row: Family, config: Config) -> str:
+    """Name the option that gives heads another width than their share of the stream: some classes ignore it."""
+    given = ((option, getattr(config, option, None)) for option in ("head_dim", "d_kv"))
+    option, width = next((one for one in given if one[1]), ("", 0))
+    return f" ({option} = {width})" if width and width * getattr(config, row.heads) != config.hidden_size else ""
+
+
 def layer_path(row: Family, config: Config, layer: int) -> str:
     """Return the name of a layer."""
     return row.layer.format(row.number(config, layer))

@@ -81,8 +81,11 @@ class Tensors:
         """Return a tensor, or ``None`` where the model has none of this name."""
         return self.source.read(self.spelled[name]) if name in self.spelled else None
 
-    def check(self, shapes: Shapes) -> list[str]:
-        """Return the names that are not there; refuse another shape, and what holds no floating numbers."""
+    def check(self, shapes: Shapes, option: str = "") -> list[str]:
+        """Return the names that are not there; refuse another shape, and what holds no floating numbers.
+
+        ``option`` is what the configuration says that some shapes follow from.
+        """
         missing = []
         for name, shape in shapes.items():
             if name not in self.spelled:
@@ -91,8 +94,8 @@ class Tensors:
             own, dtype = self.source.headers[self.spelled[name]]
             if not _fits(own, shape):
                 raise ValueError(
-                    f"tensor {name!r} of {self.source.where} must be {_words(shape)} as its configuration has it, got "
-                    f"{own}"
+                    f"tensor {name!r} of {self.source.where} must be {_words(shape)} as its configuration has it"
+                    f"{option}, got {own}"
                 )
             if dtype is not None:
                 check_dtype(self.spelled[name], dtype, self.source.where)

@@ -208,24 +208,6 @@ def test_queries_and_keys_are_not_confused():
     assert read_gates(turned).score("directional") < 1e-6
 
 
-@pytest.mark.parametrize("n", [64, 256])
-def test_shuffled_rows_show_no_lines_and_no_blocks(n):
-    """The permutation null: the same weights at random places of their rows."""
-    rng = np.random.default_rng(5)
-    maps = np.stack(
-        [
-            synthetic.draw(n, ("directional", "backward", "cluster"), noise, rng).attention
-            for noise in synthetic.TUNING
-            for _ in range(256 // n)
-        ]
-    )
-    reading = read_gates(torch.as_tensor(rng.permuted(maps, axis=-1)))
-    assert (reading.scores[:, :4] > 0).any(-1).double().mean() <= 0.2  # a level of 5 % for each kind
-    assert reading.scores[:, :4].max() < 0.02
-    assert reading.score("cluster").mean() < 0.01
-    assert read_gates(torch.as_tensor(maps)).scores[:, :5].sum(-1).min() > 0.05
-
-
 def test_points_stand_out_of_the_tail_of_their_map():
     """A spike is a point where it is rare; where every row has one, it is noise."""
     n = 64
@@ -485,11 +467,3 @@ def test_each_gate_keeps_its_rate_of_false_alarms(kind, causal):
     cells = read_gates(maps, causal=causal).cells
     alarms = {gate: int((cells == k).flatten(1).any(1).sum()) for k, gate in enumerate(PATTERNS)}
     assert max(alarms.values()) <= 5, alarms
-
-
-@pytest.mark.parametrize("kind", ["lognormal", "patchy"])
-def test_a_point_with_nine_tenths_of_its_row_is_found(kind):
-    maps = independent_rows(kind, 64, 10, seed=22)
-    maps[:, ::16] *= 0.1
-    maps[:, ::16, 21] += 0.9
-    assert (read_gates(maps).cells[:, ::16, 21] == GATES.index("instance")).double().mean() >= 0.9

@@ -16,8 +16,8 @@ from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.reporting.certificate import certify
 from analysis.surveys.layer_runs import visit_layers
 from analysis.surveys.logit_attribution import logit_parts
-from book.experiments.exact_model_types import TEXTS, WORDS
-from tests.analysis.models.inputs import own_maps
+from tests.analysis.models.test_inputs import own_maps
+from tests.analysis.reporting.test_every_model_is_measured import TEXTS, WORDS
 
 HYBRIDS = [kind for row in FAMILIES if row.hybrid for kind in row.model_types]
 SOME = ["jamba", "granitemoehybrid", "lfm2", "nemotron_h"]

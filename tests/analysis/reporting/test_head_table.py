@@ -98,6 +98,8 @@ def test_maps_that_do_not_fit_are_refused_before_the_model_runs():
     )
     with pytest.raises(MemoryError, match=said):
         census(model, [text], tokenizer=words, longest=10**6)
+    with pytest.raises(MemoryError, match=said):
+        census(model, words([text], return_tensors="pt"))
 
 
 def test_a_word_without_a_row_counts_only_where_a_text_has_it(tmp_path):

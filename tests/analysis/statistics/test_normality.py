@@ -18,7 +18,7 @@ def draw(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-@pytest.mark.parametrize("n", [4, 5, 17, 64, 768, 3000])
+@pytest.mark.parametrize("n", [4, 17, 768])
 @pytest.mark.parametrize("shape", ["gaussian", "heavy", "skewed", "ties", "far from zero"])
 def test_equals_statsmodels(n, shape):
     rows = {
@@ -63,7 +63,7 @@ def test_does_not_notice_layer_norm_without_gain_and_bias_but_notices_gain():
     assert (normality.lilliefors(gained) - normality.lilliefors(rows)).abs().median() > 0.01
 
 
-@pytest.mark.parametrize("n", [4, 7, 9, 33, 384, 768, 3500])
+@pytest.mark.parametrize("n", [9, 768, 3500])
 def test_critical_values_reject_as_often_as_they_say(n):
     drawn = normality.simulate_null(n, 20_000, np.random.default_rng(5))
     for level in (0.5, 0.2, 0.1, 0.05, 0.01):

@@ -1,5 +1,10 @@
 """Model in, parts out: what a layer reads, padded on either side, in half precision, from arrays."""
 
+import math
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +16,8 @@ from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from analysis.models.families import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
-from analysis.surveys.layer_runs import InDouble, run_layers, visit_layers
+from analysis.models.memory import available_memory
+from analysis.surveys.layer_runs import MAPS, MAPS_BESIDE, InDouble, check_maps, run_layers, visit_layers
 from tools.other_machine import OtherMachine
 
 TEXTS = ["Nobody expects it.", "A longer sentence, so that the first one is padded on one of its sides."]
@@ -136,3 +142,43 @@ def test_a_run_in_float64_puts_distances_into_the_buckets_of_float32():
         with InDouble():
             found = T5Attention._relative_position_bucket(distance)
     torch.testing.assert_close(found, due, rtol=0, atol=0)
+
+
+PEAK = """
+import sys
+import torch
+from analysis import load
+from analysis.models.families.tiny import tiny_model
+from analysis.reporting.head_table import choose
+from analysis.reporting.observations import Observations, add_batch
+kind, n, texts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+read = load(tiny_model(kind, **{"max_position_embeddings": n + 2} if kind != "bloom" else {}).float())
+seen, choice = Observations.empty(read.depth, read.heads), choose(read)
+most = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
+add_batch(seen, read, [torch.full((1, 16), 5)], 0, choice)
+open("/proc/self/clear_refs", "w").write("5")
+before = most()
+add_batch(seen, read, [torch.full((1, n), 5)] * texts, 0, choice)
+print((most() - before) / (4 * read.heads * n**2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux says how much memory was taken")
+@pytest.mark.parametrize(
+    ("kind", "texts", "asked"), [("llama", 1, MAPS), ("llama", 3, 3 * MAPS), ("deberta-v2", 1, MAPS + MAPS_BESIDE)]
+)
+def test_the_memory_that_is_asked_for_is_what_a_census_takes(kind, texts, asked):
+    command = [sys.executable, "-c", PEAK, kind, "1536", str(texts)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert asked / 2 < float(ran.stdout) < asked
+
+
+def test_maps_are_refused_where_those_of_the_model_do_not_fit():
+    room = available_memory() or pytest.skip("the system does not say")
+    fits = math.isqrt(int(0.8 * room / (MAPS * 4 * 4)))
+    check_maps(4, 1, fits)
+    with pytest.raises(MemoryError, match="1 x"):
+        check_maps(4, 1, 2 * fits)
+    with pytest.raises(MemoryError, match="read at most"):
+        check_maps(4, 1, fits, beside=MAPS)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from book.experiments import atlas_heads
@@ -22,17 +21,6 @@ def test_the_heads_built_by_formula_are_what_their_names_say():
         torch.testing.assert_close(named["the token itself"], torch.eye(3).double())
         following = named["equal weights"] if causal else torch.eye(3).double().roll(1, 1)
         torch.testing.assert_close(named["the next token"][:2], following[:2])
-
-
-def test_readings_of_two_sentences_lie_in_arrays_of_the_longer_one():
-    def reading(size):
-        even = torch.full((1, 2, size, size), 1 / size).double()
-        return atlas_heads.Reading(["x"] * size, even, torch.ones(1, 2, size), torch.ones(1, 2), torch.eye(8)[None, :2])
-
-    packed = atlas_heads.pack([reading(8), reading(9)], causal=False)
-    assert packed["weights"].shape == (2, 1, 2, 9, 9)
-    assert packed["weights"][0, 0, 0, 0].tolist() == [round(255 * 8**-0.5)] * 8 + [0]
-    np.testing.assert_allclose(packed["entropy"], 1)  # even rows have the most
 
 
 def test_a_head_without_a_query_bias_gives_content_everything():

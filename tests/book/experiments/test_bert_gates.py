@@ -102,19 +102,6 @@ def test_columns_in_bundles_have_a_column_beside_them():
     assert bert_gates.in_bundles(torch.ones(1, 3)) == (1, 1)
 
 
-def test_a_census_counts_the_maps_of_both_models(tmp_path):
-    from analysis.models import checkpoints
-    from tests.book.test_evidence import write_bert
-
-    write_bert(tmp_path, 1, 2)
-    found = bert_gates.count(
-        checkpoints.find(str(tmp_path)), ["a cat. sat on 2 mats"] * 2, ["one two, three"], torch.device("cpu")
-    )
-    assert found.values["count_maps"].value == 4
-    assert found.values["control_count_maps"].value == 2
-    assert found.array("scores").shape == (1, 2, len(gates.GATES))
-
-
 def test_a_network_runs_without_its_query_biases(bert):
     zeros = [0 * layer.b_Q for layer in load(bert).layers]
     own, vectors = bert_gates_query_bias.columns_of(bert, tokenize, [TEXT], 16)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.transformer.encoder import random_layers, run_layer
-from book.experiments import bert_stream_ladder as ladder
+from analysis.transformer.encoder import random_layers
 from book.experiments import bert_stream_minilm as survey
 
 
@@ -41,14 +40,3 @@ def test_two_texts_and_one_head_leave_numbers_open():
     assert np.isnan(few["read_back"]).all()
     assert np.isnan(few["interaction"])
     assert few["coupling"].shape == (len(survey.COUPLINGS), 1, 1)
-
-
-def test_the_ladder_measures_the_same():
-    passed = [run_layer(x, layer(3)) for x in texts(12)]
-    additive, linear, interaction, joined, through = ladder.pool(passed, layer(3))
-    assert 0 < additive < 1.3
-    assert 0 < linear < 1
-    assert interaction > 0.05
-    assert 0.5 < joined < 0.8
-    assert 0 < through < joined
-    assert dict(zip(ladder.READ, ladder.read_back(passed), strict=True))["first", "second"] > 0.8

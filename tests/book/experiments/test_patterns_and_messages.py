@@ -9,7 +9,6 @@ from analysis.models import checkpoints
 from analysis.models.controls import LEVELS
 from analysis.models.reading import load
 from book.experiments import patterns_and_messages
-from book.lab.mathematics import operation_counts
 from book.publish import experiments
 from tests.analysis.tiny import GPT2, write_model
 
@@ -52,10 +51,3 @@ def test_exact_forms_are_told_from_what_leaves_something_out_in_every_layer(mode
         assert found[form].max() < 1e-12
     for form in ("no constant pattern", "no b_V W_O", "no mask", "as printed"):
         assert found[form].min() > 1e-3
-
-
-def test_every_form_is_timed_and_counted_at_every_length():
-    seconds, counts = patterns_and_messages.time_forms(CPU, (2, 5), model=12, head=3, channel=4)
-    assert (seconds > 0).all()
-    due = [[operation_counts.cost(form, n, 12, 3, 4).sequence for n in (2, 5)] for form in operation_counts.FORMS]
-    assert counts.tolist() == due

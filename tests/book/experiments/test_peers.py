@@ -17,10 +17,6 @@ def test_two_ways_differ_by_a_share_of_the_largest_number_or_are_refused(tmp_pat
         packages.agreement("spectra", "torch", tmp_path)
 
 
-def test_three_digits_are_kept_of_what_is_measured_and_all_of_what_is_counted():
-    assert [packages.digits(value) for value in (1234567, 0.0123456, 98765.4)] == [1234567, 0.0123, 98800.0]
-
-
 def test_every_way_can_be_run_and_has_its_seconds_and_memory_in_the_record():
     values = experiments.load("peers-packages").values
     measured = [(task, way) for task, ways in packages.TASKS.items() for way in ways]

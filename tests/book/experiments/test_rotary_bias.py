@@ -30,16 +30,6 @@ def test_biases_of_controls_are_as_long_and_in_another_order():
             break
 
 
-def test_a_network_is_measured_with_all_that_the_record_holds():
-    windows = torch.randint(40, (16, 13), generator=torch.Generator().manual_seed(0))
-    found = rotary_bias.measure_network(make_model("neox-mini", seed=1), windows)
-    record = experiments.load("rotary-bias-ladder")
-    assert {name: np.shape(of) for name, of in found.items()} == {
-        name.removeprefix("trained_"): of.shape for name, of in record.arrays.items() if name.startswith("trained_")
-    }
-    assert found["rise"][0, 0] == found["rise"][1, 0] == 0  # with all parts
-
-
 def test_the_record_of_the_arrows_is_the_bundled_models():
     written, found = experiments.load("rotary-bias-arrows"), rotary_bias.read_arrows(CPU)
     for name in ("length", "angle", "turn"):

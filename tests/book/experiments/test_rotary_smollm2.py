@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from analysis.core.positions import Rotary
 from analysis.decomposition.rotary_kernel import pair_channels
@@ -17,22 +16,13 @@ from book.experiments import rotary_smollm2 as experiment
 from book.experiments import rotary_smollm2_limits as limits
 from book.lab.documents import load_documents
 from book.publish import experiments
+from tests.analysis.tiny import random_llama
 
 
 @pytest.fixture(scope="module")
 def network():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=40,
-        hidden_size=48,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=6,
-        num_key_value_heads=3,
-        head_dim=32,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).double().eval().requires_grad_(False)
+    sizes = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 32}
+    return random_llama(vocab_size=40, num_hidden_layers=3, initializer_range=0.3, **sizes).double()
 
 
 @pytest.fixture(scope="module")

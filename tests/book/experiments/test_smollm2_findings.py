@@ -4,20 +4,15 @@ import math
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from book.experiments import smollm2_findings as experiment
 from book.lab import smollm2
+from tests.analysis.tiny import random_llama
 
 
 @pytest.fixture(scope="module")
 def network():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
-    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, initializer_range=0.3, **sizes)
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    model.set_attn_implementation("eager")
-    return model
+    return random_llama(num_hidden_layers=3, initializer_range=0.3)
 
 
 @pytest.fixture(scope="module")

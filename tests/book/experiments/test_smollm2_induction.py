@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from book.experiments import smollm2_induction as experiment
+from tests.analysis.tiny import random_llama
 
 
 def test_scores_are_those_of_the_models_own_maps_and_silenced_heads_cost():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, initializer_range=0.3, **sizes)
-    network = LlamaForCausalLM(config).eval().requires_grad_(False)
-    network.set_attn_implementation("eager")
+    network = random_llama(hidden_size=24, num_hidden_layers=2, initializer_range=0.3)
     ids = experiment.repeat(60)
     half = ids.shape[1] // 2
     assert torch.equal(ids[:, :half], ids[:, half:])

@@ -3,21 +3,16 @@
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from book.experiments import smollm2_sink as experiment
+from tests.analysis.tiny import random_llama
 
-LAYERS, HEADS = 30, 4
+LAYERS = 30
 
 
 @pytest.fixture(scope="module")
 def network():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
-    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, initializer_range=0.1, **sizes)
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    model.set_attn_implementation("eager")
-    return model
+    return random_llama(num_hidden_layers=LAYERS, initializer_range=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +73,7 @@ def test_the_first_row_is_never_changed(network, ids):
 
 
 def test_every_token_is_compared_by_the_values_of_the_models_own_projections():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 14, "num_attention_heads": 4}
-    config = LlamaConfig(vocab_size=600, num_key_value_heads=2, initializer_range=0.1, **sizes)
-    network = LlamaForCausalLM(config).eval().requires_grad_(False)
+    network = random_llama(vocab_size=600, num_hidden_layers=14, initializer_range=0.1)
     starts = torch.tensor([3, 5, 8])
     states = network(torch.arange(600)[:, None], output_hidden_states=True).hidden_states
     layers = list(enumerate(network.model.layers))[experiment.FROM :]

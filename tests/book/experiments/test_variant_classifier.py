@@ -1,6 +1,5 @@
 """The records on the variant classifier, computed on two or six layers and a short gene."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -68,12 +67,6 @@ def test_a_seed_is_scored_on_its_whole_parts_and_on_new_sequences(variant):
     shares = [values[f"exchanged_{part}"] for part in ("bases", "deletions")]
     assert sum(share.value for share in shares) <= 1
     assert shares[0].n == shares[1].n > 0
-
-
-def test_accuracy_is_the_diagonals_share():
-    value = variant_seeds.accuracy_value(np.array([[3, 1], [0, 4]]))
-    assert (value.value, value.n) == (7 / 8, 8)
-    assert value.low < 0.6 < value.value < value.high < 1
 
 
 def test_a_head_that_writes_nothing_has_no_effect(variant):
@@ -165,18 +158,6 @@ def test_the_course_of_a_training_is_read_off_its_losses():
     assert course(np.concatenate([learned, lost])) == (100, 400)
     assert course(learned) == (100, 100)
     assert course(np.concatenate([learned, lost, learned])) == (100, 412)
-
-
-def test_the_record_of_a_training_is_made_of_its_folder(variant_folder, tmp_path):
-    with np.load(variant_folder / "trace.npz") as trace:
-        losses = trace["loss"]
-        np.savez(tmp_path / "trace.npz", loss=losses, step=trace["step"], validation=trace["validation"], resultant=[0])
-    card = json.loads((variant_folder / "report.json").read_text())
-    (tmp_path / "report.json").write_text(json.dumps(card | {"ms_per_step": 1.0}))
-    result = variant_classifier_training.measure_folder(tmp_path, pieces=4)
-    assert result.array("losses").shape == (2, 4)
-    assert result.array("losses")[1].max() == losses.max()
-    assert result["test"] == card["test"]
 
 
 def test_baselines_measure_what_they_say():

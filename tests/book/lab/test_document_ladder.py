@@ -18,16 +18,6 @@ def test_the_interval_is_over_documents_and_contains_the_mean():
     assert low < 1.0 < high < 1.1
 
 
-def test_kinds_are_six_documents_each():
-    assert [round(float(layers[0]), 3) for layers in LADDER_OF_TWO.by_kind.values()] == [0.922, 0.974, 1.026, 1.078]
-
-
-def test_a_sum_of_ladders_adds_documents_and_controls():
-    total = LADDER_OF_TWO + LADDER_OF_TWO
-    assert np.array_equal(total.documents, 2 * LADDER_OF_TWO.documents)
-    assert np.array_equal(total.controls["random"], 2 * LADDER_OF_TWO.controls["random"])
-
-
 def test_places_choose_behind_the_layers():
     arrays = {"x": np.arange(12.0).reshape(2, 3, 2), "x" + CONTROLS: np.zeros((len(LADDER), 5, 3, 2))}
     assert read_ladder(Result({}, arrays), "x", 1).documents.tolist() == [[1, 3, 5], [7, 9, 11]]

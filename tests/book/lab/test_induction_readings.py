@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 
@@ -135,10 +134,6 @@ def test_weights_of_each_normaliser_by_hand():
     torch.testing.assert_close(itself, torch.tensor([[1.0, 0], [1, 0]], dtype=torch.float64))
 
 
-def test_sequences_are_all_up_to_renaming():
-    assert [len(list(readings.sequences(n, 6))) for n in range(1, 6)] == [1, 2, 5, 15, 52]  # Bell numbers
-
-
 def test_a_cell_that_is_not_a_number_differs():
     tables = computed()
     nothing = {"weights 1": torch.full((6, 6), float("nan"), dtype=torch.float64)}
@@ -150,14 +145,3 @@ def test_halves_go_up_or_to_the_even_number():
     up, even = (readings.round_table(halves, Reading(rounding=f"whole, halves {how}")) for how in ("up", "to even"))
     assert up.tolist() == [[1, 2, 2]]
     assert even.tolist() == [[0, 2, 2]]
-
-
-def test_one_token_is_tried_before_two():
-    told = readings.tell_apart([Reading(summed="j <= i"), Reading(summed="j < i")], vocab=3, longest=1)
-    assert len(told[0]) == 1
-
-
-def test_a_pair_of_tables_marks_the_cells_that_differ():
-    pair = slides.Compared("weights", ["a", "b"], ["a", "b"], np.eye(2), np.full((2, 2), 0.5))
-    assert repr(pair).startswith("weights: 4 cells differ: row a 0, column a: printed 1, computed 0.5")
-    assert pair._repr_html_().count("<mark>") == 4

@@ -25,7 +25,7 @@ EVERY_TEXT = (
 CONTRAST = "runOnly: ['color-contrast']"
 STRUCTURE = "rules: {'color-contrast': {enabled: false}}"
 OF_THE_TEMPLATE = ("region", "target-size", "link-in-text-block")  # half of axe's time, alike on pages of one kind
-ONE_OF_A_KIND = "book/api-core"  # of the pages that autodoc writes
+ONE_OF_A_KIND = {"book/api-": "book/api-core", "book/evidence/": EVERY_TEXT}
 STRUCTURE_OF_ITS_KIND = f"rules: {json.dumps({r: {'enabled': False} for r in ('color-contrast', *OF_THE_TEMPLATE)})}"
 CAN_BE_SCROLLED = "runOnly: ['scrollable-region-focusable']"
 DESK = {"width": 1280, "height": 1000}
@@ -171,9 +171,14 @@ def pale(tab, judged: set[str]) -> list[str]:
     return faults
 
 
+def is_one_of_many(page: str) -> bool:
+    """Say whether another page of its kind, of the interface or of the evidence, is checked in its place."""
+    return any(page.startswith(kind) and page != chosen for kind, chosen in ONE_OF_A_KIND.items())
+
+
 def structure(page: str) -> str:
-    """Say which of axe's rules hold a page to its structure: all but colours, on one page of each kind."""
-    return STRUCTURE_OF_ITS_KIND if page.startswith("book/api-") and page != ONE_OF_A_KIND else STRUCTURE
+    """Say which of axe's rules hold a page to its structure: all but colours, and the template's where it is chosen."""
+    return STRUCTURE_OF_ITS_KIND if is_one_of_many(page) else STRUCTURE
 
 
 def largest_first(page: str) -> int:
@@ -184,7 +189,7 @@ def largest_first(page: str) -> int:
 
 def some_are_slow(page: str):
     """Leave to the slow checks the interface's pages, all but one."""
-    slow = page.startswith("book/api-") and page != ONE_OF_A_KIND
+    slow = page.startswith("book/api-") and is_one_of_many(page)
     return pytest.param(page, marks=pytest.mark.slow) if slow else page
 
 

@@ -53,22 +53,19 @@ def verdicts(letter: str = "K") -> list[ledger.Verdict]:
     return [ledger.Verdict(c.id, "corrected", "The $n$ differ by 1.") for c in ledger.claims() if c.id[0] == letter]
 
 
-WRONG = {
-    "a claim left open": ({"verdicts": verdicts()[:-2]}, "evidence/semi-bias gives no verdict on K-27, K-28"),
-    "a chapter left out": ({"verdicts": [], "chapters": ()}, "evidence/semi-bias gives no verdict on K-01"),
-    "two verdicts": ({"verdicts": [*verdicts(), verdicts()[0]]}, "K-01 has two verdicts"),
-    "no such claim": ({"verdicts": verdicts(), "text": "{evidence}`K-99`"}, "K-99 is not in the ledger"),
-    "no such number": (
-        {"verdicts": verdicts(), "text": "{claims-number}`Z`"},
-        "claims-number takes 'all', 'definitions' or a document's letter",
-    ),
-}
+def test_what_a_page_leaves_open_or_asks_for_in_vain_is_a_warning(warnings):
+    said = warnings(verdicts()[:-2], text="{evidence}`K-99` {claims-number}`Z`")
+    assert "evidence/semi-bias gives no verdict on K-27, K-28" in said
+    assert "K-99 is not in the ledger" in said
+    assert "claims-number takes 'all', 'definitions' or a document's letter" in said
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_a_page_leaves_open_or_asks_for_in_vain_is_a_warning(name, warnings):
-    given, said = WRONG[name]
-    assert said in warnings(**given)
+def test_two_verdicts_are_a_warning(warnings):
+    assert "K-01 has two verdicts" in warnings([*verdicts(), verdicts()[0]])
+
+
+def test_a_chapter_that_is_left_out_is_a_warning(warnings):
+    assert "evidence/semi-bias gives no verdict on K-01" in warnings([], chapters=())
 
 
 @pytest.fixture(scope="module")

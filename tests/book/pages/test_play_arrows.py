@@ -1,4 +1,4 @@
-"""The turning arrows in a real browser, from a file: their sums against the kernel, controls, links, keyboard."""
+"""The turning arrows in a real browser, from a file: their sums against the kernel, controls."""
 
 import numpy as np
 import pytest
@@ -53,9 +53,3 @@ def test_random_angles_keep_the_lengths_and_lose_the_slope(fresh):
     drawn = kernel(fresh, 1)
     assert np.abs(drawn - trained).max() > 1
     assert trained.argmax() <= 4 < drawn.argmax()
-
-
-def test_the_keyboard_turns_the_arrows(fresh):
-    fresh.get_by_label("Distance", exact=True).focus()
-    fresh.keyboard.press("ArrowRight")
-    assert fresh.get_by_label("Distance", exact=True).get_attribute("aria-valuetext") == "1 back"

@@ -68,14 +68,5 @@ def test_without_the_mask_later_keys_get_weight(fresh):
     assert every == pytest.approx(1)
 
 
-def test_the_keyboard_moves_slider_and_head(fresh):
-    fresh.get_by_label("Query", exact=True).focus()
-    fresh.keyboard.press("ArrowLeft")
-    assert fresh.inner_text(".play-said").startswith("The circle alone: query 699 looks most at ")
-    fresh.get_by_label("Head 3", exact=True).focus()
-    fresh.keyboard.press("ArrowRight")
-    assert fresh.get_by_label("Head 4", exact=True).is_checked()
-
-
 def test_the_stated_error_is_the_records(fresh, record):
     assert f"{100 * record['total_variation']:.1f}\u00a0%" in fresh.text_content(".play")

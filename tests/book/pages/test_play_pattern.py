@@ -1,4 +1,4 @@
-"""Three words, their patterns and messages in a real browser: numbers against Python, what is said, keyboard, links."""
+"""Three words, their patterns and messages in a real browser: numbers against Python, what is said."""
 
 import numpy as np
 import pytest
@@ -62,12 +62,3 @@ def test_the_static_picture_names_the_patterns():
     assert start == {"word": "b", "bias": True}
     said = [f"{name} looks for (0, {p[1]:.0f})" for name, p in zip("abc", patterns(WORDS, layer(bias=True))[0])]
     assert [panel.get_title() for panel in figure.axes] == said
-
-
-def test_the_keyboard_walks_through_the_words_and_turns_the_bias_off(fresh):
-    fresh.get_by_label("b looks").focus()
-    fresh.keyboard.press("ArrowRight")
-    assert fresh.get_by_label("c looks").is_checked()
-    fresh.keyboard.press("Tab")
-    fresh.keyboard.press("Space")
-    assert "c looks for (0, 2)" in fresh.inner_text(".play-said")

@@ -87,11 +87,6 @@ def test_a_claim_with_other_words_is_another(field):
     assert words.isalpha(), "digits would be compared as numbers"
 
 
-def test_the_first_evidence_on_the_geometry_of_bert_says_what_was_not_seen():
-    page = (ledger.ROOT / "book" / "evidence" / "bert-similarity.md").read_text(encoding="utf-8")
-    assert "images and the weights of its classifier were not seen" in page
-
-
 def test_a_missing_claims_file_says_where_to_run(tmp_path):
     with pytest.raises(BadLedger, match="run this in a checkout"):
         ledger.claims(tmp_path / "claims.yml")

@@ -102,8 +102,3 @@ def test_settled_wants_it_for_good():
     assert settled(steps, rho) == 4
     assert settled(steps[:3], rho[:3]) == -1
     assert settled(steps, np.full((5, 2), np.nan)) == -1
-
-
-def test_a_model_begins_without_dropout():
-    config = gpt2_mini.make_model().config
-    assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0, 0, 0)

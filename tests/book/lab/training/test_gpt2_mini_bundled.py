@@ -1,6 +1,5 @@
 """The bundled gpt2-mini is what its card says, and its trace ends where its weights stand."""
 
-import hashlib
 import json
 import pickle
 
@@ -22,13 +21,6 @@ from book.publish import experiments
 @pytest.fixture(scope="module")
 def bundled():
     return checkpoints.find("gpt2-mini", sources=["bundled"])
-
-
-def test_bundled_files_have_their_digests_and_weigh_less_than_5_megabytes(bundled):
-    listed = dict(reversed(line.split()) for line in (bundled.folder / "SHA256SUMS").read_text().splitlines())
-    files = {file.name: file.read_bytes() for file in bundled.folder.iterdir() if file.name != "SHA256SUMS"}
-    assert listed == {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    assert sum(map(len, files.values())) < 5e6
 
 
 @pytest.mark.slow
