@@ -173,8 +173,8 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
 def _public(settings: Any) -> Any:
     """Leave out, at any depth, what begins with an underscore: some of it names code that the library would run.
 
-    >>> _public({"_attn_implementation": "x", "time_step_limit": [0.0, {"__float__": "Infinity"}]})
-    {'time_step_limit': [0.0, inf]}
+    >>> _public({"_attn_implementation": "x", "limits": [0.0, {"__float__": "Infinity"}]})
+    {'limits': [0.0, inf]}
     """
     if isinstance(settings, list):
         return [_public(each) for each in settings]
