@@ -173,7 +173,7 @@ def read_configuration(checkpoint: Checkpoint) -> Config:
 def _public(settings: Any) -> Any:
     """Leave out, at any depth, what begins with an underscore: some of it names code that the library would run.
 
-    >>> _public({"_attn_implementation": "x", "limits": [0.0, {"__float__": "Infinity"}]})
+    >>> _public({"_code": "x", "limits": [0.0, {"__float__": "Infinity"}]})
     {'limits': [0.0, inf]}
     """
     if isinstance(settings, list):
