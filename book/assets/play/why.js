@@ -77,10 +77,11 @@ Play.viewer("why", async root => {
     const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
     about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. If the token that looks occurred before, its earlier copy gets ${percent(same)}, and the token after that copy ${percent(then)}.`;
     said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. The shares come from scores, and this score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average that ${name(i)} gives. `
-      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands (the two lines below that say how far, together)."][best]}`);
-    const widest = Math.max(...its.map(Math.abs), 1);
-    body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part },
-      element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` }), ` ${number(part)}`))),
+      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands."][best]}`);
+    const whole = groups[2], widest = Math.max(...its.map(Math.abs), Math.abs(whole), 1);
+    const bar = part => element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` });
+    body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part }, bar(part), ` ${number(part)}`))),
+    element("tr", {}, element("th", { scope: "row" }, "where it stands: the two lines above, together"), element("td", {}, bar(whole), ` ${number(whole)}`)),
     element("tr", {}, element("th", { scope: "row" }, "together: the score, counted from its average"), element("td", {}, number(total))));
   }
   function show() {
