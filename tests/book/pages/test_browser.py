@@ -203,6 +203,7 @@ def test_page(visit, html, page, judged):
     assert state["typeset"] >= state["math"], "has math that is not typeset"
     tab.evaluate(AXE_SCRIPT)
     assert state["theme"] == "light"
+    assert marked(tab), "has what only a mouse can scroll"
     with formulas_aside(tab, page):
         assert not findings(tab, structure(page)), "has findings of axe"
         check_icons(tab)

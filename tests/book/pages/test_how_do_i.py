@@ -3,13 +3,14 @@
 import pytest
 
 from tests.book.pages import stories
+from tests.book.pages.book_pages import ROOT
 
 MOST_LINES = 8
 
 
 @pytest.fixture(scope="module")
-def cells(html):
-    return list(stories.visible_cells("book/how-do-i"))
+def cells():
+    return list(stories.visible_cells((ROOT / "book" / "how-do-i.md").read_text(encoding="utf-8")))
 
 
 def test_there_are_eleven_cells_of_at_most_eight_lines(cells):
