@@ -9,14 +9,13 @@ from analysis.plotting import style
 from book.experiments.rotary_smollm2 import FAST, LENGTH
 from book.publish.records import Record
 
-DISTANCE = 1  # of the static picture
 PAIRS = {"fast": slice(FAST), "slow": slice(FAST, None), "all": slice(None)}
-START = {"distance": 0, "pairs": 2, "random": 0, "head": 0}
-"""What the viewer shows at first: all arrows of the strongest head."""
+START = {"distance": 1, "pairs": 2, "random": 0, "head": 0}
+"""What the viewer shows at first: all arrows of the strongest head, for the word before."""
 
 
 @style.in_style
-def draw(record: Record, distance: int = DISTANCE) -> Figure:
+def draw(record: Record, distance: int = START["distance"]) -> Figure:
     """Draw a kernel as arrows laid end to end at one distance, and over all distances."""
     length, angle = (record.array(name)[START["head"]].astype(float) for name in ("length", "angle"))  # nats, radians
     turn = record.array("turn").astype(float)  # radians per position
