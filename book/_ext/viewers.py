@@ -42,7 +42,7 @@ RECORDS = {
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
     "sink": "bert-gates-sink-dial",
-    "arrows": "rotary-bias-arrows",
+    "arrows": "rotary-smollm2-arrows",
     "why": "why-smollm2",
 }
 
