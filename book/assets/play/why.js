@@ -25,7 +25,11 @@ Play.viewer("why", async root => {
 
   // ---- controls ----
   const restart = () => { [state.to] = ranked(state.word); };
-  const sentence = element("select", { "aria-label": "Sentence", onchange() { Object.assign(state, { sentence: Number(this.value), word: Infinity }); spell(); restart(); show(); } },
+  const clearest = () => {       // the word that gives most of its attention to one between the first and itself
+    const words = sentences[state.sentence], shares = words.map((word, i) => (/\w/.test(word) ? Math.max(0, ...ranked(i).filter(j => j && j < i).map(j => share(i, j))) : 0));
+    return shares.indexOf(Math.max(...shares));
+  };
+  const sentence = element("select", { "aria-label": "Sentence", onchange() { state.sentence = Number(this.value); state.word = clearest(); spell(); restart(); show(); } },
     ...sentences.map((words, s) => element("option", { value: s }, words.join(" ").replace(/ (?=[.,?])| \u00b7/g, ""))));
   sentence.value = state.sentence;
   const head = Play.choice({ name: "Head", look: "play-buttons", value: String(state.head), change: value => { state.head = Number(value); restart(); show(); },
@@ -39,7 +43,7 @@ Play.viewer("why", async root => {
   } }, "Copy link");
   const image = element("button", { type: "button", onclick: save }, "Save as an image");
   root.replaceChildren(element("p", { class: "play-prompt" }, "Click a word: where does it look, and why?"), element("div", { class: "play-bar-top" }, sentence), head.whole,
-    line, about, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), element("p", { class: "play-bar-top" }, copy, image, link));
+    line, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), about, element("p", { class: "play-bar-top" }, copy, image, link));
 
   let boxes = [], pick = null;
   function spell() {             // the sentence as a choice of the word that looks
@@ -71,18 +75,19 @@ Play.viewer("why", async root => {
   function tell() {
     const { word: i, to: j } = state, its = score(i, j), total = its.reduce((a, b) => a + b), [layer, at] = heads[state.head];
     const [before, first, same, then] = targets.subarray(4 * state.head), back = i - j, words = back === 1 ? "one word" : `${back} words`;
-    const reasons = ["what the two words are", `that any word standing here would like ${name(j)}`,
-      `the distance, ${back ? `${words} back` : "none"}, for any two words`, `how far back ${name(i)} in particular likes to look`];
+    const reasons = ["what the two words are", `how much any word here would look at ${name(j)}`,
+      `the distance for any two words, ${back ? `${words} back` : "none"}`, `how far back ${name(i)} itself tends to look`];
     // The last two know the place and not the word, so they count as one reason.
     const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
     about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. If the token that looks occurred before, its earlier copy gets ${percent(same)}, and the token after that copy ${percent(then)}.`;
-    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. The shares come from scores, and this score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} the average that ${name(i)} gives. `
+    said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. Each word it sees gets a score, and the higher the score, the larger the share. This score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} their average. `
       + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands."][best]}`);
     const whole = groups[2], widest = Math.max(...its.map(Math.abs), Math.abs(whole), 1);
     const bar = part => element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` });
-    body.replaceChildren(...its.map((part, p) => element("tr", {}, element("th", { scope: "row" }, reasons[p]), element("td", { "data-part": part }, bar(part), ` ${number(part)}`))),
-    element("tr", {}, element("th", { scope: "row" }, "where it stands: the two lines above, together"), element("td", {}, bar(whole), ` ${number(whole)}`)),
-    element("tr", {}, element("th", { scope: "row" }, "together: the score, counted from its average"), element("td", {}, number(total))));
+    const entry = (reason, part, look, known) => element("tr", { class: look }, element("th", { scope: "row" }, reason), element("td", known ? { "data-part": part } : {}, bar(part), ` ${number(part)}`));
+    body.replaceChildren(entry(reasons[0], content, "", true), entry(reasons[1], habit, "", true), entry("where it stands:", whole, ""),
+      ...places.map((part, p) => entry(reasons[2 + p], part, "play-of-above", true)),
+      element("tr", {}, element("th", { scope: "row" }, "together: the score, counted from the average"), element("td", {}, number(total))));
   }
   function show() {
     const choices = ranked(state.word).slice(0, MOST);

@@ -24,7 +24,8 @@ def fresh(visit):
 
 @pytest.mark.parametrize("sentence", [0, 2])
 def test_what_is_shown_is_the_records_and_adds_up(fresh, record, sentence):
-    fresh.get_by_label("Sentence", exact=True).select_option(str(sentence))  # its last word looks
+    fresh.get_by_label("Sentence", exact=True).select_option(str(sentence))
+    fresh.get_by_role("radiogroup", name="Word that looks", exact=True).get_by_role("radio").last.check(force=True)
     words, shares = why.row(record, sentence, 0, len(json.loads(record["sentences"])[sentence]) - 1)
     assert shares.sum() == pytest.approx(1, abs=2e-3)
     shown = fresh.evaluate(
