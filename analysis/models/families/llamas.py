@@ -80,6 +80,7 @@ LLAMA = Family(
     by_type(plain_causal, mistral=windowed, mixtral=windowed, ministral=causal, cwm=causal),
     biases=llama_biases,
     tokens="embed_tokens",
+    groups="num_key_value_heads",
 )
 WITHOUT_OUTPUT = by_option("attention_bias", "QKV")
 
