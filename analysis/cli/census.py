@@ -114,13 +114,10 @@ def count_processes() -> Processes:
         raise ValueError(
             f"WORLD_SIZE is {processes.world}, but {' and '.join(absent)} is not set: start the processes with torchrun"
         )
-    if processes.world > 1 and not _is_port(port := os.environ["MASTER_PORT"]):
+    port = os.environ.get("MASTER_PORT", "")
+    if processes.world > 1 and not (re.fullmatch(r"\d{1,5}", port) and 1 <= int(port) <= 65535):
         raise ValueError(f"the variable MASTER_PORT must be 1 to 65535, as torchrun sets it, got {port!r}")
     return processes
-
-
-def _is_port(text: str) -> bool:
-    return bool(re.fullmatch(r"\d{1,5}", text)) and 1 <= int(text) <= 65535
 
 
 def name_model(named: str | None, model: str | None) -> str:

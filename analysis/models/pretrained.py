@@ -45,13 +45,9 @@ WHOLE = ("add_cross_attention", "is_encoder_decoder")
 """Options that make another whole model of a GPT-2 or a BERT than the one that is run here."""
 CHAPTERS = ("is_decoder", *WHOLE)
 """Options that make another model of it than the one that a chapter is about."""
-_OF_TOKENIZERS = (
-    "tokenizer.json",
-    "vocab.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-)
+_OF_TOKENIZERS = [
+    f"{name}.json" for name in ("tokenizer", "vocab", "tokenizer_config", "special_tokens_map", "added_tokens")
+]
 _UNKNOWN = "\u0378 \U000e0001"
 """Characters of no language: a tokenizer must be able to read them."""
 
@@ -207,12 +203,6 @@ def _kind(configuration, task: str):
     return kind
 
 
-def _class_of(kind, configuration):
-    """Return the class that one of the library's choosers chooses."""
-    made = kind._model_mapping[type(configuration)]
-    return made[0] if isinstance(made, tuple) else made
-
-
 def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
     kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}
     return torch.bfloat16 if kinds == {"BF16"} else torch.float32
@@ -259,7 +249,8 @@ def read_model(
     dtype = dtype or _stored_dtype(checkpoint)
     folder = checkpoint.folder
     if find_gguf(folder):  # what is read here is handed over: one reading, and nothing written anew
-        kind, folder = _class_of(kind, configuration), None
+        kind, folder = kind._model_mapping[type(configuration)], None
+        kind = kind[0] if isinstance(kind, tuple) else kind
         placed["state_dict"] = {name: files.read(name) for name in files.headers}
     model, report = kind.from_pretrained(
         folder,
@@ -304,11 +295,9 @@ def quiet_library(checkpoint: Checkpoint | None = None) -> Iterator[None]:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    named = (
-        as_described(f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it") if checkpoint else None
-    )
+    what = checkpoint and f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it"
     try:
-        with named or nullcontext():
+        with as_described(what) if what else nullcontext():
             yield
     finally:
         logging.set_verbosity(verbosity)

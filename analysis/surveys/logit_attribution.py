@@ -228,13 +228,14 @@ class _Split:
 
     def _last_norm(self, last: Tensor) -> Norm:
         """Find the norm between the last layer and the unembedding, of the kind of which those of the layers are."""
-        names, (read, target) = dict(self.read.module.named_modules()), (last, self.into[_path(self.read, self.head)])
+        names = dict(self.read.module.named_modules())
+        target = self.into[next(path for path, module in names.items() if module is self.head)]
         like = next(iter(self.read.layers[-1].norms), None)
         for path, value in self.out.items():
             if (
                 like is None
                 or path not in self.into
-                or not (self._same(self.into[path], read) and self._same(value, target))
+                or not (self._same(self.into[path], last) and self._same(value, target))
             ):
                 continue
             parts = [getattr(names[path], part, None) for part in ("weight", "bias")]
@@ -252,7 +253,3 @@ class _Split:
     def _check(self, ours: Tensor, own: Tensor, otherwise: str) -> None:
         if not self._same(ours, own):
             raise ValueError(f"a {self.read.config.model_type} is not split here: {otherwise}")
-
-
-def _path(read: Model, module: torch.nn.Module) -> str:
-    return next(path for path, each in read.module.named_modules() if each is module)

@@ -115,8 +115,7 @@ ALBERT = Family(
     places="embeddings.position_embeddings",
     only={"inner_group_num": (1,)},
     older=BERT.older,
-    number=albert_group,
-    notes="All layers of a group share their parameters.",
+    number=albert_group,  # all layers of a group share their parameters
 )
 MPNET = Family(
     "MPNet",
@@ -193,7 +192,6 @@ MODERNBERT = Family(
     two_sided_window,
     biases=by_option("attention_bias"),
     tokens="embeddings.tok_embeddings",
-    notes="The first layer has no norm.",
 )
 MODERNBERT_DECODER = replace(
     MODERNBERT,

@@ -189,5 +189,3 @@ class Family:
     """Why the model's own numbers are known in float32 only, where they are."""
     files_only: bool = False
     """True if this layout occurs only in files (the library converts it on load)."""
-    notes: str = ""
-    """What a reader has to know, for the generated table."""
