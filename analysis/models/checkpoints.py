@@ -31,18 +31,9 @@ ADAPTER = (
 """
 BUNDLED = Path(__file__).parents[1] / "bundled"
 SETTINGS = (
-    "config.json",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab*.json",
-    "vocab*.txt",
-    "merges.txt",
-    "*.model",
-    "*.spm",
-    "preprocessor_config.json",
+    *("config.json", "model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json", "vocab*.json", "vocab*.txt", "merges.txt"),
+    *("*.model", "*.spm", "preprocessor_config.json"),
 )
 """What a folder holds beside its weights that says what is computed with them, and of which tokens."""
 

@@ -69,8 +69,6 @@ WORDS = {
     ),
 }
 """By ``model_type``."""
-
-
 _OWN_CLASSES = {"gpt2": "GPT2", "bert": "Bert"}
 """What the library's classes of a family of :data:`WORDS` begin with."""
 _TASKS = (
@@ -79,8 +77,6 @@ _TASKS = (
 )
 OF_TEXTS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "AutoFeatureExtractor", "AutoVideoProcessor")
 """What ``auto_map`` may name that makes inputs and no model."""
-
-
 EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, [], None)}
 """Options that change what any attention computes, with the values under which they do not."""
 WIDTHS = ("head_dim", "d_kv")

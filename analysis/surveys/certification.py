@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi
+from analysis.core.precision import default_dtype
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
 from analysis.models.attention_hooks import keep_heap_whole
@@ -29,7 +30,7 @@ from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.files import MissingTensor, raw_config
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
-from analysis.surveys.layer_runs import HALF, InDouble, default_dtype, layer_paths
+from analysis.surveys.layer_runs import HALF, InDouble, layer_paths
 from analysis.transformer.attention import attend, hide_keys, project, queries_and_keys
 from analysis.transformer.layernorm import apply_norm
 

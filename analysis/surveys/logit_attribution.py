@@ -187,15 +187,8 @@ class _Split:
         # What no part of the stream adds: the biases of the norm and the unembedding.
         added = U @ norm.bias + (0 if b is None else factor * b[chosen])
         cap = getattr(read.config, "final_logit_softcapping", None)
-        parts = LogitParts(
-            chosen,
-            to_logits(self.into[paths[0]]),
-            to_logits(torch.stack(heads, 1)),
-            to_logits(torch.stack(biases, 1)),
-            to_logits(torch.stack(rest, 1)),
-            added,
-            cap,
-        )
+        of_layers = (to_logits(torch.stack(each, 1)) for each in (heads, biases, rest))
+        parts = LogitParts(chosen, to_logits(self.into[paths[0]]), *of_layers, added, cap)
         self._check(
             parts.logits(), self.logits.gather(-1, chosen), "logits are more than its unembedding makes of them"
         )

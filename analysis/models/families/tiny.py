@@ -102,8 +102,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "recurrent_gemma": {"num_hidden_layers": 4, "block_types": ["recurrent", "attention"], "attention_window_size": 4},
 }
 """What a ``model_type`` needs beside them."""
-
-
 SOUNDS = {
     "whisper": (4, 32),
     "speech_to_text": (32, 4),
