@@ -226,22 +226,14 @@ def measure(
     given = tokenise(tokenizer, passages, limit, read.config.vocab_size)
     if processes.rank == 0 and given.lengths():
         print(given.lengths(), file=sys.stderr)
-    ids = given.ids
     weights = weights_measured(checkpoint, arguments.control)
     settings = {key: getattr(arguments, key) for key in ("batch", "dtype", "device_map", "control")}
     settings |= {"first": given.first, "choice": asdict(choice)}
     settings |= {"device": where.type, "processes": processes.world}
-    state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
-    seen = head_table.observe_heads(
-        read,
-        ids,
-        choice,
-        batch=arguments.batch,
-        padding=tokenizer.pad_token_id or 0,
-        share=(processes.rank, processes.world),
-        state=state,
-        show=processes.rank == 0,
-    )
+    state = State(path.parent, identity(weights, [each[0].tolist() for each in given.ids], settings))
+    own = {"share": (processes.rank, processes.world), "state": state, "show": processes.rank == 0}
+    padding = tokenizer.pad_token_id or 0
+    seen = head_table.observe_heads(read, given.ids, choice, batch=arguments.batch, padding=padding, **own)
     if processes.world > 1:
         seen.all_reduce(where)
     if processes.rank > 0:

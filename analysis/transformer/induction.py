@@ -38,7 +38,7 @@ class Layer:
         width = self.A.shape[0]
         eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
         of_one_head = (self.A * math.sqrt(width), eye, self.V.T, eye, zero, zero, zero)
-        return AttentionLayer(*(each[None] for each in of_one_head), zero, mask=Mask(causal=True))
+        return AttentionLayer(*(each[None] for each in of_one_head), b_O=zero, mask=Mask(causal=True))
 
 
 @dataclass(frozen=True)
