@@ -114,13 +114,10 @@ def count_processes() -> Processes:
         raise ValueError(
             f"WORLD_SIZE is {processes.world}, but {' and '.join(absent)} is not set: start the processes with torchrun"
         )
-    if processes.world > 1 and not _is_port(port := os.environ["MASTER_PORT"]):
+    port = os.environ.get("MASTER_PORT", "")
+    if processes.world > 1 and not (re.fullmatch(r"\d{1,5}", port) and 1 <= int(port) <= 65535):
         raise ValueError(f"the variable MASTER_PORT must be 1 to 65535, as torchrun sets it, got {port!r}")
     return processes
-
-
-def _is_port(text: str) -> bool:
-    return bool(re.fullmatch(r"\d{1,5}", text)) and 1 <= int(text) <= 65535
 
 
 def name_model(named: str | None, model: str | None) -> str:
@@ -229,22 +226,14 @@ def measure(
     given = tokenise(tokenizer, passages, limit, read.config.vocab_size)
     if processes.rank == 0 and given.lengths():
         print(given.lengths(), file=sys.stderr)
-    ids = given.ids
     weights = weights_measured(checkpoint, arguments.control)
     settings = {key: getattr(arguments, key) for key in ("batch", "dtype", "device_map", "control")}
     settings |= {"first": given.first, "choice": asdict(choice)}
     settings |= {"device": where.type, "processes": processes.world}
-    state = State(path.parent, identity(weights, [each[0].tolist() for each in ids], settings))
-    seen = head_table.observe_heads(
-        read,
-        ids,
-        choice,
-        batch=arguments.batch,
-        padding=tokenizer.pad_token_id or 0,
-        share=(processes.rank, processes.world),
-        state=state,
-        show=processes.rank == 0,
-    )
+    state = State(path.parent, identity(weights, [each[0].tolist() for each in given.ids], settings))
+    own = {"share": (processes.rank, processes.world), "state": state, "show": processes.rank == 0}
+    padding = tokenizer.pad_token_id or 0
+    seen = head_table.observe_heads(read, given.ids, choice, batch=arguments.batch, padding=padding, **own)
     if processes.world > 1:
         seen.all_reduce(where)
     if processes.rank > 0:

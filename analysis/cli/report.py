@@ -90,21 +90,10 @@ def _report(arguments) -> int:
 
     where = device.choose(arguments.device)
     out = arguments.out or RUNS / f"report-{Path(arguments.model).name}"
+    taken = ("texts", "count", "seeds", "longest", "weights_only", "beside", "book")
+    options = {name: getattr(arguments, name) for name in taken}
     try:
-        page = report(
-            arguments.model,
-            out=out,
-            texts=arguments.texts,
-            count=arguments.count,
-            seeds=arguments.seeds,
-            longest=arguments.longest,
-            weights_only=arguments.weights_only,
-            device=where,
-            beside=arguments.beside,
-            book=arguments.book,
-            show=True,
-            command=arguments.command_line,
-        )
+        page = report(arguments.model, out=out, device=where, show=True, command=arguments.command_line, **options)
     except KeyboardInterrupt:
         if any(out.glob(".unfinished-*")):
             print(f"what was measured is kept in {out}: run the same command again to go on", file=sys.stderr)

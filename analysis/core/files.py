@@ -271,10 +271,11 @@ def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> It
     mark = folder / MARK
     entries = _foreign(folder)
     if (entries and not mark.exists()) or mark.is_symlink() or mark.is_dir():
-        entries = entries or [MARK]
+        entries = [name if name.isprintable() else repr(name) for name in entries or [MARK]]
+        more = f" and {len(entries) - NAMED} more" if len(entries) > NAMED else ""
         raise Refused(
-            f"{folder} holds what was not written here: {_name_some(entries)}. Give a folder that is new or "
-            f"empty, or one of an earlier {kind}"
+            f"{folder} holds what was not written here: {', '.join(entries[:NAMED])}{more}. Give a folder that is new "
+            f"or empty, or one of an earlier {kind}"
         )
     # One process at a time, of one kind, over files that nobody changed since.
     with mark.open("a+", encoding="utf-8", errors="replace") as file:
@@ -305,11 +306,6 @@ def claim_folder(folder: str | Path, kind: str, files: Sequence[str] = ()) -> It
 def _foreign(folder: Path) -> list[str]:
     """Return the names of everything in a folder but its mark."""
     return sorted(entry.name for entry in folder.iterdir() if entry.name != MARK)
-
-
-def _name_some(entries: list[str]) -> str:
-    more = f" and {len(entries) - NAMED} more" if len(entries) > NAMED else ""
-    return ", ".join(name if name.isprintable() else repr(name) for name in entries[:NAMED]) + more
 
 
 def _lock_at_once(file: IO, refusal: str) -> None:

@@ -223,12 +223,14 @@ def _read(
     found = []
     for place, parameter in enumerate(parameters):
         # A tensor, several of them, or a dataclass whose first tensor stands for it.
-        arms = _arms(parameter.annotation)
+        hint = parameter.annotation
+        arms = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
         for arm in arms:
             several = typing.get_origin(arm) is Sequence
             owner = typing.get_args(arm)[0] if several else arm
             path, annotation = _first_tensor(owner) if isinstance(owner, type) and is_dataclass(owner) else ("", arm)
-            if not _is_tensor(annotation):
+            names_axes = any(map(str.isidentifier, getattr(annotation, "dim_str", "").split()))
+            if getattr(annotation, "array_type", None) is not Tensor or not names_axes:
                 continue
             check = next(check for dtype, check in _FORMS.items() if dtype in annotation.dtypes)
             # Axes by name, after an optional batch.
@@ -261,18 +263,6 @@ def _read(
             others = {axis for other in found if other is not argument for axis in other.axes}
             found[i] = replace(argument, compared=tuple(axis if axis in others else "" for axis in argument.compared))
     return sorted(found, key=lambda argument: argument.owner is None)
-
-
-def _arms(hint: Any) -> Sequence[Any]:
-    """Return the arms of a union, or the annotation alone."""
-    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-
-
-def _is_tensor(annotation: Any) -> bool:
-    """Return whether an annotation is jaxtyping's of a tensor, and names an axis."""
-    return getattr(annotation, "array_type", None) is Tensor and any(
-        axis.isidentifier() for axis in annotation.dim_str.split()
-    )
 
 
 def _first_tensor(owner: Any, path: str = "") -> tuple[str, Any]:

@@ -22,19 +22,8 @@ HOLD_OUT = 4
 """Every fourth topic by name, from the first on, is held out."""
 # absent from some distributions of Python, or no documentation
 SKIPPED = {
-    "site-packages",
-    "dist-packages",
-    "__pycache__",
-    "test",
-    "tests",
-    "idlelib",
-    "lib2to3",
-    "turtledemo",
-    "ensurepip",
-    "tkinter",
-    "distutils",
-    "turtle.py",
-    "pydoc_data",
+    *("site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "turtledemo"),
+    *("ensurepip", "tkinter", "distutils", "turtle.py", "pydoc_data"),
 }
 
 

@@ -195,11 +195,8 @@ def patterns(x: Residual, weights: AttentionLayer) -> Patterns:
     """
     weights = weights.plain()
     queries = einsum(x, weights.W_Q, "... query model, head model channel -> ... head query channel")
-    return einsum(
-        queries + weights.b_Q[:, None],
-        weights.W_K,
-        "... head query channel, head model channel -> ... head query model",
-    )
+    queries = queries + weights.b_Q[:, None]
+    return einsum(queries, weights.W_K, "... head query channel, head model channel -> ... head query model")
 
 
 @checked

@@ -49,11 +49,16 @@ def with_attention(
     -----
     A model whose layers are local, such as ModernBERT, is refused for sequences longer than its window.
     """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
     if model.training:
         raise ValueError("model is in training mode: call model.eval() first, dropout is not applied here")
     with ExitStack() as stack:
         if attend is not None:
-            _register()
+            AttentionInterface.register(NAME, _attention)
+            # without its own mask function the mask is None and padding is attended to
+            AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
             before = model.config._attn_implementation
             stack.callback(model.set_attn_implementation, before)
             model.set_attn_implementation(NAME)
@@ -96,15 +101,6 @@ def keep_heap_whole(threshold: int = 2**21) -> bool:
         return ctypes.CDLL("libc.so.6").mallopt(-3, threshold) == 1  # M_MMAP_THRESHOLD
     except (OSError, AttributeError):
         return False
-
-
-def _register() -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
-
-    AttentionInterface.register(NAME, _attention)
-    # without its own mask function the mask is None and padding is attended to
-    AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
 
 def _attention(module, query, key, value, attention_mask, scaling=None, **options):  # noqa: PLR0917, the library's order

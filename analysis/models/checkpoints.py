@@ -31,18 +31,9 @@ ADAPTER = (
 """
 BUNDLED = Path(__file__).parents[1] / "bundled"
 SETTINGS = (
-    "config.json",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab*.json",
-    "vocab*.txt",
-    "merges.txt",
-    "*.model",
-    "*.spm",
-    "preprocessor_config.json",
+    *("config.json", "model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json", "vocab*.json", "vocab*.txt", "merges.txt"),
+    *("*.model", "*.spm", "preprocessor_config.json"),
 )
 """What a folder holds beside its weights that says what is computed with them, and of which tokens."""
 
@@ -189,11 +180,13 @@ def find(
                 f"unknown model {name!r}: give a folder, a hub id (owner/model) or one of {', '.join(sorted(KNOWN))}"
             )
     # The first source that has it.
-    spec = KNOWN.get(name, _spec_of_hub_id(name))
+    hub, _, revision = name.partition("@")
+    spec = KNOWN.get(name, ModelSpec(name, hub=hub, revision=revision or None))
+    download = os.environ.get("ANALYSIS_DOWNLOAD") == "1" if download is None else download
     order, refusal = source_order(sources), ""
     for source in order:
         try:
-            checkpoint = _FINDERS[source](name, spec, _may_download(download), cache)
+            checkpoint = _FINDERS[source](name, spec, download, cache)
         except _NotOnHub as error:  # another source may have it
             checkpoint, refusal = None, str(error)
         if checkpoint is not None:
@@ -223,11 +216,6 @@ def resolve(source: str | Path | Checkpoint, *, stand_in: bool = False) -> Check
             f"a model must be a name, a folder, a module of transformers or a Model, got {type(source).__name__}"
         )
     return source if isinstance(source, Checkpoint) else find(source, stand_in=stand_in)
-
-
-def _spec_of_hub_id(name: str) -> ModelSpec:
-    hub, _, revision = name.partition("@")
-    return ModelSpec(name, hub=hub, revision=revision or None)
 
 
 def source_order(sources: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -279,10 +267,6 @@ def explain_refusal(hub: str, error: Exception | None) -> str:
     return f"the hub {said}" if said else f"the download of {hub} broke off: {' '.join(str(error).split())[:200]}"
 
 
-def _may_download(download: bool | None) -> bool:
-    return os.environ.get("ANALYSIS_DOWNLOAD") == "1" if download is None else download
-
-
 def _model_folder(folder: str | Path) -> Path:
     folder = resolve_path(folder)
     if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
@@ -307,7 +291,8 @@ def _in_folder(name, spec, download, cache):
 def _in_hub(name, spec, download, cache):
     if spec.hub is None:
         return None
-    if not download and not (cache or _hub_cache()).exists():
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    if not download and not Path(cache or os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").exists():
         return None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]  # the transport's own
@@ -330,11 +315,6 @@ def _in_hub(name, spec, download, cache):
     if download:
         raise _NotOnHub(explain_refusal(spec.hub, refusal))
     return None
-
-
-def _hub_cache() -> Path:
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
 
 
 def _in_models(name, spec, download, cache):

@@ -23,16 +23,8 @@ from analysis.models.families.table import FAMILIES, REFUSED
 from analysis.models.files import raw_config
 
 CALLERS = (
-    "attn_implementation",
-    "experts_implementation",
-    "auto_map",
-    "dtype",
-    "torch_dtype",
-    "return_dict",
-    "output_attentions",
-    "output_hidden_states",
-    "kernel_config",
-    "transformers_weights",
+    *("attn_implementation", "experts_implementation", "kernel_config", "auto_map", "transformers_weights"),
+    *("dtype", "torch_dtype", "return_dict", "output_attentions", "output_hidden_states"),
 )
 """What a config.json may hold that is for the caller to choose, never for the folder."""
 MOST_LABELS = 100_000
@@ -55,49 +47,28 @@ class Words:
     flags: Mapping[str, bool] = field(default_factory=dict)
 
 
+_SIZES = (
+    *("num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size"),
+    *("max_position_embeddings", "vocab_size"),
+)
 WORDS = {
     "gpt2": Words(
-        {
-            "num_hidden_layers": "n_layer",
-            "num_attention_heads": "n_head",
-            "hidden_size": "n_embd",
-            "intermediate_size": "n_inner",
-            "max_position_embeddings": "n_positions",
-            "vocab_size": "vocab_size",
-        },
+        dict(zip(_SIZES, ("n_layer", "n_head", "n_embd", "n_inner", "n_positions", "vocab_size"), strict=True)),
         {"n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"},
         "layer_norm_epsilon",
         "activation_function",
         {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
     ),
     "bert": Words(
-        {
-            word: word
-            for word in (
-                "num_hidden_layers",
-                "num_attention_heads",
-                "hidden_size",
-                "intermediate_size",
-                "max_position_embeddings",
-                "vocab_size",
-                "type_vocab_size",
-            )
-        },
-        {
-            "max_position_embeddings": 512,
-            "vocab_size": 30522,
-            "type_vocab_size": 2,
-            "layer_norm_eps": 1e-12,
-            "hidden_act": "gelu",
-        },
+        {word: word for word in (*_SIZES, "type_vocab_size")},
+        {"max_position_embeddings": 512, "vocab_size": 30522, "type_vocab_size": 2}
+        | {"layer_norm_eps": 1e-12, "hidden_act": "gelu"},
         "layer_norm_eps",
         "hidden_act",
         {"is_decoder": False},
     ),
 }
 """By ``model_type``."""
-
-
 _OWN_CLASSES = {"gpt2": "GPT2", "bert": "Bert"}
 """What the library's classes of a family of :data:`WORDS` begin with."""
 _TASKS = (
@@ -106,8 +77,6 @@ _TASKS = (
 )
 OF_TEXTS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "AutoFeatureExtractor", "AutoVideoProcessor")
 """What ``auto_map`` may name that makes inputs and no model."""
-
-
 EVERYWHERE = {"quantization_config": (None,), "pruned_heads": ({}, [], None)}
 """Options that change what any attention computes, with the values under which they do not."""
 WIDTHS = ("head_dim", "d_kv")
@@ -314,14 +283,12 @@ def check_options(row: Family, config: Config, name: str) -> None:
                 f"{name} has {option} = {value!r}, which changes what a layer computes; read here "
                 f"are models with {' or '.join(map(repr, values[:1]))}"
             )
-    for option in (row.layers, row.heads, "hidden_size"):
-        if not _is_whole(size := getattr(config, option, None)):
+    for option in (row.layers, row.heads, "hidden_size", *WIDTHS):
+        size = getattr(config, option, None)
+        if not (_is_whole(size) or (size is None and option in WIDTHS)):
             raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
     if row.hybrid and not attention_layers(row, config):
         raise ValueError(f"{name} has no layer with attention: its layer_types are {', '.join(config.layer_types)}")
-    for option in WIDTHS:
-        if (size := getattr(config, option, None)) is not None and not _is_whole(size):
-            raise ValueError(f"{name} must give {option} as a positive whole number, got {size!r}")
     for norm in filter(None, (*row.norms, row.qk_norm)):
         if isinstance(norm.eps, str) and not _is_small(eps := getattr(config, norm.eps, 0.0)):
             raise ValueError(f"{name} must give {norm.eps} as a finite number, not negative, got {eps!r}")
@@ -374,7 +341,10 @@ def complete(config: Config, settings: Mapping, source: str = "config.json"):
     if hasattr(config, "is_causal"):  # else the library's own masks would be others than those that are read
         chosen["is_causal"] = config.is_causal
     if "pad_token_id" in settings:
-        chosen["pad_token_id"] = _padding(settings["pad_token_id"], config.vocab_size, source)
+        chosen["pad_token_id"] = token = settings["pad_token_id"]
+        if token is not None and not (_is_whole(token, 0) and token < config.vocab_size):
+            due = f"a token, 0..{config.vocab_size - 1}, or null"
+            raise ValueError(f"{source} must give pad_token_id as {due}, got {token!r}")
     names = class_names(settings, source)
     return CONFIG_MAPPING[config.model_type](
         **chosen,
@@ -402,7 +372,7 @@ def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
     ValueError: config.json names 2 classes in id2label and only 1 of the names differ
     """
     table, count = settings.get("id2label"), settings.get("num_labels")
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_LABELS):
+    if count is not None and not (_is_whole(count) and count <= MOST_LABELS):
         raise ValueError(
             f"{source} must give num_labels as a positive whole number, at most {MOST_LABELS}, got {count!r}"
         )
@@ -425,14 +395,8 @@ def class_names(settings: Mapping, source: str = "config.json") -> list[str]:
     return [table[str(number)] for number in range(size)]
 
 
-def _padding(token: object, vocab: int, source: str) -> int | None:
-    if token is not None and (isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab):
-        raise ValueError(f"{source} must give pad_token_id as a token, 0..{vocab - 1}, or null, got {token!r}")
-    return token
-
-
-def _is_whole(size: object) -> bool:
-    return isinstance(size, int) and not isinstance(size, bool) and size >= 1
+def _is_whole(size: object, least: int = 1) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size >= least
 
 
 def _is_small(number: object) -> bool:

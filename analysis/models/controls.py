@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from analysis.core.attention_layer import AttentionLayer, Mask
+from analysis.core.precision import default_dtype
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.configuration import families_of
 from analysis.models.families import Family
@@ -101,14 +102,10 @@ def make_controls(
 
 def fresh_model(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     """Return a model of the same configuration with random weights, as its library initialises it."""
-    before = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]):
+    dtype = next(model.parameters()).dtype  # made in another, it would take twice the memory
+    with torch.random.fork_rng(devices=[]), default_dtype(dtype):
         torch.manual_seed(seed)
-        torch.set_default_dtype(next(model.parameters()).dtype)  # made in another, it would take twice the memory
-        try:
-            fresh = type(model)(model.config)
-        finally:
-            torch.set_default_dtype(before)
+        fresh = type(model)(model.config)
     return fresh.eval().requires_grad_(False).to(model.device)
 
 
@@ -139,15 +136,8 @@ def random_attention_layer(
         Ws[3] /= (2 * len(model.layers)) ** 0.5
     *projections, W_O = (W.to(dtype) for W in Ws)
     W_Q, W_K, W_V = (W.reshape(width, model.heads, -1).transpose(0, 1).contiguous() for W in projections)
-    return AttentionLayer(
-        W_Q,
-        W_K,
-        W_V,
-        W_O.reshape(model.heads, -1, width),
-        *torch.zeros(3, model.heads, model.channel, dtype=dtype),
-        torch.zeros(width, dtype=dtype),
-        mask=Mask(causal=model.causal),
-    )
+    W_O, biases = W_O.reshape(model.heads, -1, width), torch.zeros(3, model.heads, model.channel, dtype=dtype)
+    return AttentionLayer(W_Q, W_K, W_V, W_O, *biases, torch.zeros(width, dtype=dtype), mask=Mask(causal=model.causal))
 
 
 @torch.no_grad()

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from analysis.core.checks import all_finite
-from analysis.core.files import read_json_object
 from analysis.models import checkpoints, reading
 from analysis.models.checkpoints import Checkpoint, NotFound
 from analysis.models.configuration import (
@@ -27,7 +26,7 @@ from analysis.models.files import FLOATING, MissingTensor, TensorFiles, raw_conf
 from analysis.models.gguf_files import find_gguf
 from analysis.models.inputs import input_device, main_input, running_part, takes
 from analysis.models.memory import check_memory
-from analysis.models.tokenizer_files import check_expansion
+from analysis.models.tokenizer_files import check_tokenizer_files
 
 _AUTO = {
     "base": "AutoModel",
@@ -45,13 +44,6 @@ WHOLE = ("add_cross_attention", "is_encoder_decoder")
 """Options that make another whole model of a GPT-2 or a BERT than the one that is run here."""
 CHAPTERS = ("is_decoder", *WHOLE)
 """Options that make another model of it than the one that a chapter is about."""
-_OF_TOKENIZERS = (
-    "tokenizer.json",
-    "vocab.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-)
 _UNKNOWN = "\u0378 \U000e0001"
 """Characters of no language: a tokenizer must be able to read them."""
 
@@ -207,12 +199,6 @@ def _kind(configuration, task: str):
     return kind
 
 
-def _class_of(kind, configuration):
-    """Return the class that one of the library's choosers chooses."""
-    made = kind._model_mapping[type(configuration)]
-    return made[0] if isinstance(made, tuple) else made
-
-
 def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
     kinds = {kind for _, kind in TensorFiles(checkpoint).headers.values()}
     return torch.bfloat16 if kinds == {"BF16"} else torch.float32
@@ -256,10 +242,10 @@ def read_model(
     """
     # From the files, or handed over where this package has read them.
     files = TensorFiles(checkpoint)  # refuses an index that leads elsewhere
-    dtype = dtype or _stored_dtype(checkpoint)
-    folder = checkpoint.folder
+    dtype, folder = dtype or _stored_dtype(checkpoint), checkpoint.folder
     if find_gguf(folder):  # what is read here is handed over: one reading, and nothing written anew
-        kind, folder = _class_of(kind, configuration), None
+        kind, folder = kind._model_mapping[type(configuration)], None
+        kind = kind[0] if isinstance(kind, tuple) else kind
         placed["state_dict"] = {name: files.read(name) for name in files.headers}
     model, report = kind.from_pretrained(
         folder,
@@ -281,9 +267,9 @@ def read_model(
         )
     classifies = "Classification" in type(model).__name__
     _refuse_missing(checkpoint, sorted(key for key in report["missing_keys"] if classifies or "pooler" not in key))
-    stays_in_files = {name: files.read for name, (_, kind) in files.headers.items() if kind in FLOATING}
-    in_files = "device_map" in placed
-    numbers = ((name, read(name)) for name, read in stays_in_files.items()) if in_files else model.named_parameters()
+    numbers = model.named_parameters()
+    if "device_map" in placed:  # some may stay in the files
+        numbers = ((name, files.read(name)) for name, (_, kind) in files.headers.items() if kind in FLOATING)
     for name, tensor in numbers:  # with an infinite one, a softmax may still give likely numbers
         if not all_finite(tensor):
             raise ValueError(f"tensor {name!r} of {checkpoint.name} holds entries that are not finite")
@@ -304,11 +290,9 @@ def quiet_library(checkpoint: Checkpoint | None = None) -> Iterator[None]:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    named = (
-        as_described(f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it") if checkpoint else None
-    )
+    what = checkpoint and f"{checkpoint.name} as {checkpoint.folder / 'config.json'} describes it"
     try:
-        with named or nullcontext():
+        with as_described(what) if what else nullcontext():
             yield
     finally:
         logging.set_verbosity(verbosity)
@@ -366,17 +350,6 @@ def check_run(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
         )
 
 
-def _refuse_own_tokenizer(folder: Path) -> None:
-    """Refuse a tokenizer that is made by code of its own: the library's may make other tokens."""
-    for name in ("config.json", "tokenizer_config.json"):
-        code = read_json_object(folder / name).get("auto_map") if (folder / name).exists() else None
-        if isinstance(code, Mapping) and "AutoTokenizer" in code:
-            raise ValueError(
-                f"{folder / name} names {str(code['AutoTokenizer'])[:100]}, a tokenizer with code of its own, which is "
-                "not run here: transformers' may make other tokens; if it makes the same, take auto_map out of a copy"
-            )
-
-
 def tokenizer(checkpoint: str | Path | Checkpoint):
     """Load the tokenizer that lies in the model's folder.
 
@@ -416,12 +389,7 @@ def tokenizer(checkpoint: str | Path | Checkpoint):
                 "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
             )
         raise NotFound(f"{checkpoint.name} has no tokenizer in {folder}")
-    # Read what is there before the library does: it must be JSON, without code, and not blow up.
-    for name in filter(lambda name: (folder / name).exists(), _OF_TOKENIZERS):
-        read_json_object(folder / name)
-    _refuse_own_tokenizer(folder)
-    if (folder / "tokenizer.json").exists():
-        check_expansion(folder / "tokenizer.json")
+    check_tokenizer_files(folder)
     try:
         words = transformers.AutoTokenizer.from_pretrained(
             folder,

@@ -188,9 +188,7 @@ class Model:
     @property
     def positions(self) -> Float[Tensor, "position model"] | None:
         """The table of learned positions, from position 0 on; ``None`` where there is none, or it is missing."""
-        places = expected.places_of(self.family, self.config) or ""
-        name = next((name for name in (f"{places}.weight", places) if name in self.tensors), None)
-        if name is None:
+        if (name := self._places()) is None:
             return None
         table = self._read(name)
         return table.reshape(-1, table.shape[-1])[self.family.first_place :]
@@ -204,8 +202,7 @@ class Model:
         """
         options = ("max_position_embeddings", "max_target_positions", "max_seq_len")
         limits = [limit for limit in (getattr(self.config, name, None) for name in options) if limit and limit > 0]
-        places = expected.places_of(self.family, self.config) or ""
-        if name := next((name for name in (f"{places}.weight", places) if name in self.tensors), None):
+        if name := self._places():
             shape, _ = self.tensors.source.headers[self.tensors.spelled[name]]
             limits.append(math.prod(shape[:-1]) - self.family.first_place)
         if not self.family.learned:  # frequencies that hold for texts within the trained length
@@ -361,6 +358,10 @@ class Model:
     def count_parameters(self) -> int:
         """Count the parameters of a whole model of this configuration, a head for language or classes left out."""
         return count_parameters(self.family, self.config)
+
+    def _places(self) -> str | None:
+        places = expected.places_of(self.family, self.config) or ""
+        return next((name for name in (f"{places}.weight", places) if name in self.tensors), None)
 
     def _rest(self, layer: int | None) -> expected.Shapes:
         return expected.rest_tensors(self.family, self.config, layer)

@@ -10,8 +10,33 @@ from pathlib import Path
 
 from analysis.core.files import read_json_object
 
+FILES = (
+    *("config.json", "tokenizer.json", "vocab.json", "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json"),
+)
+"""Those of them that are JSON, and what names their code."""
 MOST_LETTERS = 1000
 """Letters that may stand for one: twenty times what real tokenizers and the normal forms of Unicode write (18)."""
+
+
+def check_tokenizer_files(folder: Path) -> None:
+    """Refuse files that are no JSON, name a tokenizer with code of its own, or lengthen texts (`check_expansion`).
+
+    Raises
+    ------
+    ValueError
+        Naming the file. With code of its own it may make other tokens than the library's.
+    """
+    there = {name: read_json_object(folder / name) for name in FILES if (folder / name).exists()}
+    for name in ("config.json", "tokenizer_config.json"):
+        code = there.get(name, {}).get("auto_map")
+        if isinstance(code, Mapping) and "AutoTokenizer" in code:
+            raise ValueError(
+                f"{folder / name} names {str(code['AutoTokenizer'])[:100]}, a tokenizer with code of its own, which is "
+                "not run here: transformers' may make other tokens; if it makes the same, take auto_map out of a copy"
+            )
+    if "tokenizer.json" in there:
+        check_expansion(folder / "tokenizer.json")
 
 
 def check_expansion(path: Path) -> None:

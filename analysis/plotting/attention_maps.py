@@ -48,16 +48,8 @@ def draw_gates(
     hide(axes.flat[len(maps) :])
     for panel, (name, given) in zip(axes.flat, maps.items(), strict=False):
         weights = np.asarray(given, float)
-        seaborn.heatmap(
-            np.sqrt(weights),
-            ax=panel,
-            cmap=cmap or style.WEIGHT_CMAP,
-            vmin=0,
-            vmax=1,
-            cbar=False,
-            linewidths=0.5,
-            square=True,
-        )
+        look = {"vmin": 0, "vmax": 1, "cbar": False, "linewidths": 0.5, "square": True}
+        seaborn.heatmap(np.sqrt(weights), ax=panel, cmap=cmap or style.WEIGHT_CMAP, **look)
         panel.set_title(name)
         panel.set_xticks(np.arange(len(numbers)) + 0.5, [f"{number:g}" for number in numbers])
         panel.set_yticks([])

@@ -334,11 +334,9 @@ def measure_inputs(
         of_these = {name: value[few] for name, value in named.items()}
         visit_layers(read, of_these, add, lengths=lengths and lengths[few], only=choice.layers())
     seen.texts = count
-    layers = choice.layers() or read.layers.numbers
+    tokens = sum(rows) // len(choice.layers() or read.layers.numbers)
     noun = "text" if read.family.stack == "decoder" else NOUNS.get(main_input(part), "text")
-    columns = _columns(seen, read, choice, measures)
-    of = {"heads": choice.heads, "layers": _of_hybrid(read), "stack": read.family.stack, "noun": noun}
-    return HeadTable(columns, count, sum(rows) // len(layers), **of)
+    return _table(seen, read, choice, measures, tokens=tokens, noun=noun)
 
 
 def tabulate(
@@ -351,14 +349,13 @@ def tabulate(
         seen.repeats[:] = read_repeats(
             read, repeats.to(input_device(read.module)), seen.repeats.shape[:2], only=choice.layers()
         )
-    columns, tokens = _columns(seen, read, choice, measures, wanted), sum(each.shape[-1] for each in given.ids)
-    told = given.short, given.cut, given.lengths()
-    return HeadTable(columns, seen.texts, tokens, *told, choice.heads, _of_hybrid(read), read.family.stack)
+    told = {"short": given.short, "cut": given.cut, "lengths": given.lengths()}
+    return _table(seen, read, choice, measures, wanted, tokens=sum(each.shape[-1] for each in given.ids), **told)
 
 
-def _columns(
-    seen: Observations, read: Model, choice: Choice, measures: Sequence[str], repeats: Sequence[str] = ()
-) -> dict[str, Float[np.ndarray, "layer head"]]:
+def _table(
+    seen: Observations, read: Model, choice: Choice, measures: Sequence[str], repeats: Sequence[str] = (), **told
+) -> HeadTable:
     """Return the measures, and those on random tokens that were taken, as means over texts."""
     wanted = [*repeats, *(name for name in OF_HEADS if name in measures), *(PATTERNS if choice.gates else ())]
     found = measure_heads(seen)
@@ -368,9 +365,5 @@ def _columns(
     left_out[tuple(zip(*choice.heads, strict=True)) if choice.heads is not None else list(read.layers.numbers)] = False
     for of in columns.values():
         of[left_out] = np.nan
-    return columns
-
-
-def _of_hybrid(read: Model) -> tuple[int, ...] | None:
-    """Return which layers have attention, if not all do."""
-    return None if len(read.layers) == read.depth else tuple(read.layers.numbers)
+    layers = None if len(read.layers) == read.depth else tuple(read.layers.numbers)
+    return HeadTable(columns, seen.texts, heads=choice.heads, layers=layers, stack=read.family.stack, **told)

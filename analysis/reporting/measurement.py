@@ -15,7 +15,7 @@ from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Positions, Rotary, StreamPositions
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.controls import LARGE, LEVELS, PERMUTED, RANDOM, fresh_model, permute_into, scale_in_place
-from analysis.models.reading import AnyModel, Model, load
+from analysis.models.reading import BIASES, AnyModel, Model, load
 from analysis.reporting.observations import Observations, SplitBiases, add_text, draw_repeats, read_repeats
 from analysis.reporting.origins import Means, kernel, mean_queries_and_keys
 from analysis.reporting.parameters import LayerParameters, measure_layer, position_curves
@@ -85,7 +85,6 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
     """Describe what a model is, in words for a table."""
     first = read.layers[0]
     norm, qk = first.norm() or (first.norms[0] if first.norms else None), first.qk_norm
-    names = {"Q": "queries", "K": "keys", "V": "values", "O": "output"}
     groups = "" if first.groups == first.heads else f", {first.groups} sets of keys and values"
     heads = f"{first.heads} heads{groups}; width {first.model}, heads of {first.channel}"
     rows = {
@@ -96,7 +95,7 @@ def describe(checkpoint: Checkpoint, read: Model) -> dict[str, str]:
         "Layers": f"{len(read.layers)}, each of {heads}",
         "Positions": _name_positions(first),
         "Mask": _name_mask(first),
-        "Biases": ", ".join(names[letter] for letter in first.biases) or "none",
+        "Biases": ", ".join(BIASES[letter] for letter in first.biases) or "none",
         "Norm of a layer": {None: "none"}.get(norm) or f"{norm.kind}, on its {norm.place}",
         "Scale of the scores": f"{first.scale:.6g}",
     }

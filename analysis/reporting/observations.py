@@ -378,10 +378,6 @@ def tokenise(tokenizer, texts: Sequence[str], longest: int, rows: int | None = N
         raise ValueError(f"none of the {len(ids)} texts has {gates.SHORTEST} tokens or more: there is no map to read")
     full = [text for text, i in zip(texts, ids, strict=True) if i.shape[-1] == longest]
     cut = sum(cut_to(longest + 1, text).shape[-1] > longest for text in full)
-    return Tokenised(long_enough, len(ids) - len(long_enough), cut, longest, _first_token(tokenizer))
-
-
-def _first_token(tokenizer) -> int | None:
-    """Return the token that a tokenizer puts before every text, if it does."""
     coded = tokenizer("a", return_special_tokens_mask=True)
-    return coded["input_ids"][0] if coded["special_tokens_mask"][:1] == [1] else None
+    first = coded["input_ids"][0] if coded["special_tokens_mask"][:1] == [1] else None
+    return Tokenised(long_enough, len(ids) - len(long_enough), cut, longest, first)

@@ -63,7 +63,7 @@ def _distances(measured: Measurement) -> Section:
     if all(kernel is None for kernel in kernels["query and key bias"]):  # ALiBi's lines are nobody's biases
         kernels = {"positions": kernels["with the bias of the norm"], "mean input": kernels["mean input"]}
     sizes = {
-        name: np.array([0.0 if kernel is None else _range(kernel).max() for kernel in of])
+        name: np.array([0.0 if kernel is None else np.ptp(kernel, axis=-1).max() for kernel in of])
         for name, of in kernels.items()
     }
     drawn = {
@@ -88,10 +88,6 @@ def _distances(measured: Measurement) -> Section:
     )
 
 
-def _range(kernel: Float[np.ndarray, "head distance"]) -> Float[np.ndarray, " head"]:
-    return np.ptp(kernel, axis=-1)
-
-
 def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[str]:
     """Describe what is preferred counted from 0, and counted from the mean input."""
     said = []
@@ -111,7 +107,7 @@ def _say_distances(measured: Measurement, kernels: dict, sizes: dict) -> list[st
         return [*said, f"{counted} distance moves no score by {SMALL} nats or more."]
     layer = int(mean.argmax())
     kernel = measured.mean_kernels[layer]
-    head = int(_range(kernel).argmax())
+    head = int(np.ptp(kernel, axis=-1).argmax())
     return [
         *said,
         f"{counted} distance moves the score by up to {mean[layer]:.2f} nats, in layer {layer}, head {head}, most "

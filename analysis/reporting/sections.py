@@ -25,8 +25,6 @@ from analysis.reporting.side_by_side import make_side_by_side
 from analysis.reporting.summary import statements
 
 NAMES = dict(zip(BIASES, ("queries", "keys", "values"), strict=True))
-
-
 SUMMARY = 12
 """Statements of the first screen, at most; the rest stands in the sections."""
 PATTERNED = 0.1
@@ -45,7 +43,16 @@ def make_sections(measured: Measurement, other: Measurement | None = None) -> li
         makers = [_heads, _sinks, _gates, _maps_of_heads, _entropy, _rows]
         sections += [make(measured, comparisons) for make in makers]
         sections.append(make_parts(measured))
-    sections += [make_positions(measured), _biases(measured), _about(measured), _provenance(measured)]
+    about, provenance = (
+        [{"what": name, "value": value} for name, value in told.items()]
+        for told in (measured.about, measured.provenance)
+    )
+    said = "What the configuration and the files say, with the digest of each file."
+    exact = {"exact": "Exact, and how one knows"}
+    sections += [make_positions(measured), _biases(measured), Section("What it is", said, rows=about, chapters=exact)]
+    if provenance:
+        said = "What repeats this page. The same stands in report.json."
+        sections.append(Section("How it was measured", said, rows=provenance))
     return [section for section in sections if section is not None]
 
 
@@ -75,25 +82,6 @@ def _unusual(measured: Measurement, comparisons: Comparisons | None) -> Section:
         f"comparisons chance would give {LEVEL:g} such sentences.{more}{given}"
     )
     return Section(title, seen, said=said[:SUMMARY])
-
-
-def _about(measured: Measurement) -> Section:
-    return Section(
-        "What it is",
-        "What the configuration and the files say, with the digest of each file.",
-        rows=[{"what": name, "value": value} for name, value in measured.about.items()],
-        chapters={"exact": "Exact, and how one knows"},
-    )
-
-
-def _provenance(measured: Measurement) -> Section | None:
-    if not measured.provenance:
-        return None
-    return Section(
-        "How it was measured",
-        "What repeats this page. The same stands in report.json.",
-        rows=[{"what": name, "value": value} for name, value in measured.provenance.items()],
-    )
 
 
 def _ratios(measured: Measurement, name: str) -> np.ndarray:

@@ -27,13 +27,17 @@ def make_side_by_side(measured: Measurement, other: Measurement) -> Section:
         if of.beside is None:
             return Section(title, f"{called} {letter} was not run: {of.not_run}.")
     own, theirs = measure_heads(measured.beside), measure_heads(other.beside)
-    shown = _measures(measured, other)
+    shown = {"sharpness": "sharp rows", "sink": "weight on one key"}
+    shown |= {"induction": "induction"} if measured.causal and other.causal else {}
+    digests = [{value for name, value in of.about.items() if name.startswith("sha256")} for of in (measured, other)]
+    same = digests[0] == digests[1]
+    files = "Their files are the same." if same else "Both read the same texts, each with its own tokenizer."
     panels = {
         f"{words}: {letter}": of[name] for name, words in shown.items() for letter, of in zip("AB", (own, theirs))
     }
     return Section(
         title,
-        f"{called} {_say_same(measured, other)} What B does and none of its own controls:",
+        f"{called} {files} What B does and none of its own controls:",
         figures.by_head(panels),
         "Heat maps of layers and heads, those of the first model on the left, those of the second on the right.",
         "A cell is a head; all from 0 to 1, means over the texts that the controls read.",
@@ -42,27 +46,11 @@ def make_side_by_side(measured: Measurement, other: Measurement) -> Section:
     )
 
 
-def _measures(measured: Measurement, other: Measurement) -> dict[str, str]:
-    """Return what is drawn of both, in a reader's words; induction where both are causal."""
-    shown = {"sharpness": "sharp rows", "sink": "weight on one key"}
-    return shown | ({"induction": "induction"} if measured.causal and other.causal else {})
-
-
 def _say_unusual(measured: Measurement) -> list[Statement | str]:
     comparisons = compare(measured)
     if comparisons is None:
         return ["It was not compared with its controls."]
     return [*statements(measured, comparisons)[:SAID]] or ["Nothing."]
-
-
-def _say_same(measured: Measurement, other: Measurement) -> str:
-    """Return whether the files of the two are the same."""
-    digests = [{value for name, value in of.about.items() if name.startswith("sha256")} for of in (measured, other)]
-    return (
-        "Their files are the same."
-        if digests[0] == digests[1]
-        else "Both read the same texts, each with its own tokenizer."
-    )
 
 
 def _changes(own: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> list[dict[str, str]]:

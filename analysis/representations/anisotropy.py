@@ -111,10 +111,6 @@ def unit(rows: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
     >>> unit(torch.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    return _unit(rows)
-
-
-def _unit(rows: Float[Tensor, "*any model"]) -> Float[Tensor, "*any model"]:
     scaled, _ = scale_to_one(rows, -1)
     length = scaled.norm(dim=-1, keepdim=True)  # between 1 and sqrt(model), or 0
     return scaled / torch.where(length > 0, length, 1)
@@ -139,7 +135,7 @@ def resultant_length(rows: Rows, keep: Keep | None = None) -> Float[Tensor, "*ba
     """
     rows = _zero_out(rows, keep)
     _count_directions(rows, keep)
-    return _ratio(_unit(rows))
+    return _ratio(unit(rows))
 
 
 def _count_directions(rows: Rows, keep: Keep | None) -> Int[Tensor, "*batch"]:
@@ -172,7 +168,7 @@ def mean_pairwise_cosine(rows: Rows, keep: Keep | None = None) -> Float[Tensor, 
     n = _count_directions(rows, keep)
     if (n < 2).any():
         raise ValueError("mean_pairwise_cosine needs at least two rows")
-    return (_unit(rows).sum(-2).square().sum(-1) - n) / (n * (n - 1)).to(rows.dtype)
+    return (unit(rows).sum(-2).square().sum(-1) - n) / (n * (n - 1)).to(rows.dtype)
 
 
 @dataclass(frozen=True)

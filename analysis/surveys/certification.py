@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.core.positions import Alibi
+from analysis.core.precision import default_dtype
 from analysis.decomposition.folding import fold_norm, fold_value_bias
 from analysis.decomposition.terms import score_terms
 from analysis.models.attention_hooks import keep_heap_whole
@@ -29,7 +30,7 @@ from analysis.models.families.checks import MOST_LAYERS
 from analysis.models.files import MissingTensor, raw_config
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model, load
-from analysis.surveys.layer_runs import HALF, InDouble, default_dtype, layer_paths
+from analysis.surveys.layer_runs import HALF, InDouble, layer_paths
 from analysis.transformer.attention import attend, hide_keys, project, queries_and_keys
 from analysis.transformer.layernorm import apply_norm
 
@@ -188,7 +189,8 @@ class _Watch:
             each.reshape(texts, heads, n, -1) for each in (self.softmax.scores, self.softmax.attention)
         )
         with torch._C.DisableTorchFunction():  # from here on nothing is the model's
-            read = load(self.checkpoint, stack=self.read.family.stack, dtype=_computed_in(self.dtype))
+            computed_in = torch.float32 if self.dtype in HALF else self.dtype
+            read = load(self.checkpoint, stack=self.read.family.stack, dtype=computed_in)
             layer = read.layers[number]
             before = self.seen[norms[0]] if layer.norm() and norms else None
             passed = Passed(x, scores, attention, mixed.transpose(1, 2), by_head, output, before)
@@ -197,11 +199,6 @@ class _Watch:
             self.errors.append(layer_errors(passed, layer))
             angles = torch.float32 if read.family.rounded else self.dtype  # which some models keep in float32
             self.limits.append(max(largest_error(self.dtype), largest_error(angles)))
-
-
-def _computed_in(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype in which a model's own numbers are compared: half precision is compared in float32."""
-    return torch.float32 if dtype in HALF else dtype
 
 
 def layer_errors(passed: Passed, layer: AttentionLayer) -> Errors:
@@ -304,12 +301,8 @@ def certify_stack(
     watch = _Watch(offloaded, read, checkpoint, dtype)
     double = InDouble() if dtype == torch.float64 else nullcontext()
     with torch.no_grad(), default_dtype(dtype), watch.on(), offloaded, double, watch.softmax:
-        offloaded.model(**{name: _converted(value, dtype) for name, value in inputs.items()})
+        offloaded.model(**{name: v.to(dtype) if v.is_floating_point() else v for name, v in inputs.items()})
     if len(watch.errors) != len(read.layers):
         raise ValueError(f"{checkpoint.name} has {len(read.layers)} layers, of which {len(watch.errors)} ran")
     errors = {name: torch.stack([each[name].double() for each in watch.errors]) for name in PER_HEAD + PER_LAYER}
     return Certified(stack, str(dtype).removeprefix("torch."), errors, watch.limits, read.layers.numbers)
-
-
-def _converted(value: Tensor, dtype: torch.dtype) -> Tensor:
-    return value.to(dtype) if value.is_floating_point() else value

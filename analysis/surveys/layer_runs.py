@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from analysis.core.attention_layer import NOWHERE, AttentionLayer
 from analysis.core.positions import Alibi
+from analysis.core.precision import default_dtype
 from analysis.decomposition.terms import ScoreTerms, score_terms
 from analysis.models.inputs import input_device, places, read_inputs, real_rows, running_part, takes
 from analysis.models.memory import available_memory, check_memory
@@ -135,28 +136,17 @@ def layer_paths(read: Model) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Let numbers that a model makes without naming a dtype be of its own."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def _note(seen: Seen, path: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
-    seen.into[path].append(args[0])
-    seen.out[path].append(output)
-
-
-@contextmanager
 def watch(model: torch.nn.Module, seen: Seen, paths: Sequence[str]) -> Iterator[None]:
     """Look at what goes into modules and what comes out."""
     modules = dict(model.named_modules())
+
+    def note(path: str, _module: torch.nn.Module, args: tuple, output: Tensor) -> None:
+        seen.into[path].append(args[0])
+        seen.out[path].append(output)
+
     with ExitStack() as stack:
         for path in dict.fromkeys(paths):
-            stack.callback(modules[path].register_forward_hook(functools.partial(_note, seen, path)).remove)
+            stack.callback(modules[path].register_forward_hook(functools.partial(note, path)).remove)
         yield
 
 

@@ -187,15 +187,8 @@ class _Split:
         # What no part of the stream adds: the biases of the norm and the unembedding.
         added = U @ norm.bias + (0 if b is None else factor * b[chosen])
         cap = getattr(read.config, "final_logit_softcapping", None)
-        parts = LogitParts(
-            chosen,
-            to_logits(self.into[paths[0]]),
-            to_logits(torch.stack(heads, 1)),
-            to_logits(torch.stack(biases, 1)),
-            to_logits(torch.stack(rest, 1)),
-            added,
-            cap,
-        )
+        of_layers = (to_logits(torch.stack(each, 1)) for each in (heads, biases, rest))
+        parts = LogitParts(chosen, to_logits(self.into[paths[0]]), *of_layers, added, cap)
         self._check(
             parts.logits(), self.logits.gather(-1, chosen), "logits are more than its unembedding makes of them"
         )
@@ -228,13 +221,14 @@ class _Split:
 
     def _last_norm(self, last: Tensor) -> Norm:
         """Find the norm between the last layer and the unembedding, of the kind of which those of the layers are."""
-        names, (read, target) = dict(self.read.module.named_modules()), (last, self.into[_path(self.read, self.head)])
+        names = dict(self.read.module.named_modules())
+        target = self.into[next(path for path, module in names.items() if module is self.head)]
         like = next(iter(self.read.layers[-1].norms), None)
         for path, value in self.out.items():
             if (
                 like is None
                 or path not in self.into
-                or not (self._same(self.into[path], read) and self._same(value, target))
+                or not (self._same(self.into[path], last) and self._same(value, target))
             ):
                 continue
             parts = [getattr(names[path], part, None) for part in ("weight", "bias")]
@@ -252,7 +246,3 @@ class _Split:
     def _check(self, ours: Tensor, own: Tensor, otherwise: str) -> None:
         if not self._same(ours, own):
             raise ValueError(f"a {self.read.config.model_type} is not split here: {otherwise}")
-
-
-def _path(read: Model, module: torch.nn.Module) -> str:
-    return next(path for path, each in read.module.named_modules() if each is module)

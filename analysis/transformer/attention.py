@@ -225,18 +225,15 @@ def weigh(
     Returns what the softmax reads and what it returns; ``keep`` as in `attend`.
     """
     scores = hide_keys(cap(scores, layer), layer.mask, keep)
-    return scores, scores.softmax(-1) if layer.sinks is None else _softmax_with_sinks(scores, layer.sinks)
+    if layer.sinks is None:
+        return scores, scores.softmax(-1)
+    sink = layer.sinks[:, None, None].expand(*scores.shape[:-1], 1)  # one key more, without a value: rows sum to < 1
+    return scores, torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
 
 
 def cap(scores: Float[Tensor, "*any"], layer: AttentionLayer) -> Float[Tensor, "*any"]:
     """Keep scores within the soft cap of a layer, if it has one."""
     return scores if layer.soft_cap is None else layer.soft_cap * torch.tanh(scores / layer.soft_cap)
-
-
-def _softmax_with_sinks(scores: Scores, sinks: Float[Tensor, " head"]) -> Attention:
-    """Let every query see one more key, which has a score of its own and no value: rows sum to less than 1."""
-    sink = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
 
 
 @dataclass(frozen=True)

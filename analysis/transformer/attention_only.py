@@ -111,13 +111,8 @@ def score_heads(model: AttentionOnly, tokens: Int[Tensor, "batch position"]) -> 
     prefix = [induction_score(a, tokens).mean(0) for a in activations.attention]
     copies = []
     for x, a, layer in zip(activations.streams, activations.attention, model.layers, strict=True):
-        logits = einsum(
-            x,
-            layer.W_V,
-            layer.W_O,
-            model.W_U,
-            "batch key model, head model channel, head channel out, out vocab -> batch head key vocab",
-        )
+        product = "batch key model, head model channel, head channel out, out vocab -> batch head key vocab"
+        logits = einsum(x, layer.W_V, layer.W_O, model.W_U, product)
         copies.append(copying_score(a, logits, tokens).mean(0))
     return HeadScores(torch.stack(previous), torch.stack(prefix), torch.stack(copies))
 
@@ -128,14 +123,8 @@ def positional_qk_circuit(model: AttentionOnly, layer: int = 0) -> Float[Tensor,
     The learned counterpart of ``A_1``'s lower-right block; rows matter up to a constant.
     """
     weights = model.layer(layer)
-    scores = einsum(
-        model.W_P,
-        weights.W_Q,
-        weights.W_K,
-        model.W_P,
-        "query q, head q channel, head k channel, key k -> head query key",
-    )
-    return scores / math.sqrt(weights.channel)
+    product = "query q, head q channel, head k channel, key k -> head query key"
+    return einsum(model.W_P, weights.W_Q, weights.W_K, model.W_P, product) / math.sqrt(weights.channel)
 
 
 @without_autocast
@@ -155,26 +144,15 @@ def k_composition(model: AttentionOnly, share: Float[Tensor, " head"]) -> Float[
     memory = einsum(
         model.W_E, first.W_V, first.W_O, share, "stored model, head model channel, head channel out, head -> stored out"
     )
-    scores = einsum(
-        model.W_E,
-        second.W_Q,
-        second.W_K,
-        memory,
-        "token q, head q channel, head k channel, stored k -> head token stored",
-    )
-    return scores / math.sqrt(second.channel)
+    product = "token q, head q channel, head k channel, stored k -> head token stored"
+    return einsum(model.W_E, second.W_Q, second.W_K, memory, product) / math.sqrt(second.channel)
 
 
 def full_ov_circuit(model: AttentionOnly, layer: int = 1) -> Float[Tensor, "head source raised"]:
     """Return which logits a head raises per token it attends to: ``W_E W_V W_O W_U``, the counterpart of ``V_2``."""
     weights = model.layer(layer)
-    return einsum(
-        model.W_E,
-        weights.W_V,
-        weights.W_O,
-        model.W_U,
-        "source model, head model channel, head channel out, out raised -> head source raised",
-    )
+    product = "source model, head model channel, head channel out, out raised -> head source raised"
+    return einsum(model.W_E, weights.W_V, weights.W_O, model.W_U, product)
 
 
 def attention_reading(

@@ -237,16 +237,8 @@ def random_layers(
 
     def layer() -> EncoderLayer:
         W_Q, W_K, W_V = (draw(heads, model, channel, fan_in=model) for _ in range(3))
-        attention = AttentionLayer(
-            W_Q,
-            W_K,
-            W_V,
-            draw(heads, channel, model, fan_in=model),
-            zeros(heads, channel),
-            zeros(heads, channel),
-            zeros(heads, channel),
-            zeros(model),
-        )
+        W_O, biases = draw(heads, channel, model, fan_in=model), zeros(3, heads, channel)
+        attention = AttentionLayer(W_Q, W_K, W_V, W_O, *biases, b_O=zeros(model))
         mlp = MlpWeights(
             draw(model, hidden, fan_in=model), zeros(hidden), draw(hidden, model, fan_in=hidden), zeros(model)
         )

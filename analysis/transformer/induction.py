@@ -37,17 +37,8 @@ class Layer:
         """
         width = self.A.shape[0]
         eye, zero = torch.eye(width, dtype=self.A.dtype, device=self.A.device), self.A.new_zeros(width)
-        return AttentionLayer(
-            self.A[None] * math.sqrt(width),
-            eye[None],
-            self.V.T[None],
-            eye[None],
-            zero[None],
-            zero[None],
-            zero[None],
-            zero,
-            mask=Mask(causal=True),
-        )
+        of_one_head = (self.A * math.sqrt(width), eye, self.V.T, eye, zero, zero, zero)
+        return AttentionLayer(*(each[None] for each in of_one_head), b_O=zero, mask=Mask(causal=True))
 
 
 @dataclass(frozen=True)

@@ -21,19 +21,9 @@ from analysis.core.checks import check_tensor
 from analysis.core.shapes import say_shapes
 from analysis.maps.gates import segmentation
 
-GATES = (
-    "directional",
-    "open",
-    "backward",
-    "forward",
-    "cluster",
-    "instance",
-    "inverse directional",
-    "closed",
-    "residual",
-)
+PATTERNS = ("directional", "open", "backward", "forward", "cluster", "instance", "inverse directional")
+GATES = (*PATTERNS, "closed", "residual")
 """The order of ``GateReading.scores``; the first seven are patterns."""
-PATTERNS = GATES[:7]
 SHORTEST = 8  # positions; on shorter maps chance makes whole lines
 CELLS = 2**18  # cells worked on at once: bounds the memory
 

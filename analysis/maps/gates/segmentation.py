@@ -345,19 +345,8 @@ def tally(parts: dict[int, Tensor], visible: Tensor, segments: Segmentation) -> 
     # Scores: a diagonal counts as open, backward or forward by its offset.
     offsets = skew(parts[1]).sum(-2)[..., 1:-1]
     total = {gate: part.sum((-2, -1)) for gate, part in parts.items()}
-    scores = torch.stack(
-        [
-            total[0],
-            offsets[..., n - 1],
-            offsets[..., : n - 1].sum(-1),
-            offsets[..., n:].sum(-1),
-            total[4],
-            total[5],
-            total[6],
-            total[7],
-        ],
-        -1,
-    )
+    lines = offsets[..., n - 1], offsets[..., : n - 1].sum(-1), offsets[..., n:].sum(-1)
+    scores = torch.stack([total[0], *lines, *(total[gate] for gate in (4, 5, 6, 7))], -1)
     scores = torch.cat([scores, (1 - scores.sum(-1, keepdim=True)).clamp_min(0)], -1)
 
     # Each cell is named after the part that has the most of its weight.

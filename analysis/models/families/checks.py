@@ -4,8 +4,9 @@ What belongs here: finding a family's tensors in a model, and refusing one too f
 there must be (:mod:`analysis.models.families.expected`).
 """
 
+import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from functools import partial as partial_function
 
@@ -119,7 +120,8 @@ def _refuse_unknown(tensors: Tensors, row: Family, config: Config, wanted: Calla
     numbered = re.compile(re.escape(row.layer).replace(r"\{\}", r"(\d+)") + r"\.(.+)")
     layers, attends = count_layers(row, config), set(attention_layers(row, config))
     numbers = {row.number(config, layer): layer for layer in reversed(range(min(layers, len(tensors.spelled) + 1)))}
-    inside = _attention_path(row)
+    parts = [name.replace(".", "/") for name in (*row.maps.names, row.output)]
+    inside = posixpath.commonpath(parts).replace("/", ".")  # what the parts of an attention have in common
     expected: dict[int, tuple[Shapes, tuple[str, ...]]] = {}
     for name, full in tensors.spelled.items():
         if not (match := numbered.match(name)):
@@ -138,25 +140,10 @@ def _refuse_unknown(tensors: Tensors, row: Family, config: Config, wanted: Calla
         shapes, norms = expected[number]
         if (
             name not in shapes
-            and (rest.startswith(inside) or name.startswith(norms))
+            and (not inside or rest.startswith(f"{inside}.") or name.startswith(norms))
             and not (rest in row.buffers or rest.endswith(BUFFERS))
         ):
             raise ValueError(
                 f"{tensors.source.where} has {full!r}, of which the configuration of a model of the family {row.name} "
                 "knows nothing: what it does to the attention cannot be told"
             )
-
-
-def _attention_path(row: Family) -> str:
-    """Return what names of all parts of an attention begin with, inside a layer."""
-    return _common(f"{name}." for name in (*row.maps.names, row.output))
-
-
-def _common(paths: Iterable[str]) -> str:
-    split = [path.split(".")[:-1] for path in paths]
-    same = []
-    for parts in zip(*split, strict=False):
-        if len(set(parts)) > 1:
-            break
-        same.append(parts[0])
-    return ".".join(same) + "." if same else ""

@@ -74,15 +74,11 @@ GPT2 = Family(
     (NormName("ln_1", eps="layer_norm_epsilon"),),
     mask=plain_causal,
     scale=gpt2_scale,
-    groups=None,
     tokens="wte",
     places="wpe",
     only={"is_causal": (True, None), "sliding_window": (None,), "attention_chunk_size": (None,)},
     buffers=("attn.bias",),
     rest=Rest(("gpt2",), ("mlp.c_fc", "mlp.c_proj"), {"mlp": "ln_2", "final": "ln_f"}, shrinks_output=True),
-)
-IMAGE_GPT = replace(
-    GPT2, name="ImageGPT", model_types=("imagegpt",), norms=(NormName("ln_1", kind="rms", eps="layer_norm_epsilon"),)
 )
 GPT1 = replace(
     GPT2,
@@ -92,15 +88,6 @@ GPT1 = replace(
     scale=Family.scale,
     tokens="tokens_embed",
     places="positions_embed",
-)
-GPT_BIGCODE = replace(
-    GPT2,
-    name="StarCoder (GPT-BigCode)",
-    model_types=("gpt_bigcode",),
-    maps=Maps(("attn.c_attn",), "blocks"),
-    scale=Family.scale,
-    groups=lambda config: 1,
-    only={"multi_query": (True,), "scale_attn_weights": (True,)},
 )
 GPT_NEO = Family(
     "GPT-Neo",
@@ -113,7 +100,6 @@ GPT_NEO = Family(
     scale=no_scale,
     biases="O",
     buffers=("attn.attention.bias",),
-    groups=None,
     tokens="wte",
     places="wpe",
 )
@@ -125,7 +111,6 @@ OPT = Family(
     "self_attn.out_proj",
     (NormName("self_attn_layer_norm", eps=1e-5),),
     mask=plain_causal,
-    groups=None,
     tokens="decoder.embed_tokens",
     places="decoder.embed_positions",
     first_place=2,
@@ -152,8 +137,16 @@ CTRL = Family(
     (NormName("layernorm1", eps=1e-6),),
     stream("sinusoidal"),
     plain_causal,
-    groups=None,
     tokens="w",
+)
+GPT_BIGCODE = replace(
+    GPT2,
+    name="StarCoder (GPT-BigCode)",
+    model_types=("gpt_bigcode",),
+    maps=Maps(("attn.c_attn",), "blocks"),
+    scale=Family.scale,
+    groups=lambda config: 1,
+    only={"multi_query": (True,), "scale_attn_weights": (True,)},
 )
 BLOOM = Family(
     "BLOOM",
@@ -164,7 +157,6 @@ BLOOM = Family(
     (NormName("input_layernorm", eps="layer_norm_epsilon"),),
     alibi,
     plain_causal,
-    groups=None,
     tokens="word_embeddings",
 )
 MPT = Family(
@@ -178,8 +170,10 @@ MPT = Family(
     plain_causal,
     mpt_scale,
     biases="",
-    groups=None,
     tokens="wte",
+)
+IMAGE_GPT = replace(
+    GPT2, name="ImageGPT", model_types=("imagegpt",), norms=(NormName("ln_1", kind="rms", eps="layer_norm_epsilon"),)
 )
 GPT_NEOX = Family(
     "GPT-NeoX, Pythia",
@@ -192,7 +186,6 @@ GPT_NEOX = Family(
     plain_causal,
     biases=by_option("attention_bias"),
     buffers=("attention.bias",),
-    groups=None,
     tokens="embed_in",
     only=TURNED_WIDTH,
 )
@@ -207,7 +200,6 @@ GPTJ = Family(
     plain_causal,
     biases="",
     buffers=("attn.bias",),
-    groups=None,
     tokens="wte",
     rounded="The model stores its cosines and sines in float32.",
 )
@@ -240,6 +232,7 @@ PHI = Family(
     plain_causal,
     tokens="embed_tokens",
     only={"qk_layernorm": (False,)},
+    groups="num_key_value_heads",
 )
 PHI3 = Family(
     "Phi-3",
@@ -252,6 +245,7 @@ PHI3 = Family(
     windowed,
     biases="",
     tokens="embed_tokens",
+    groups="num_key_value_heads",
 )
 PERSIMMON = Family(
     "Persimmon",
@@ -262,7 +256,6 @@ PERSIMMON = Family(
     (NormName("input_layernorm"),),
     rotary(partial=True),
     plain_causal,
-    groups=None,
     tokens="embed_tokens",
     qk_norm=QueryKeyNames(
         "self_attn.q_layernorm",
@@ -274,23 +267,5 @@ PERSIMMON = Family(
     only=TURNED_WIDTH,
 )
 
-ROWS = (
-    GPT2,
-    GPT1,
-    GPT_NEO,
-    OPT,
-    BIOGPT,
-    XGLM,
-    CTRL,
-    GPT_BIGCODE,
-    BLOOM,
-    MPT,
-    IMAGE_GPT,
-    GPT_NEOX,
-    GPTJ,
-    CODEGEN,
-    FALCON,
-    PHI,
-    PHI3,
-    PERSIMMON,
-)
+ROWS = tuple(row for row in globals().values() if isinstance(row, Family))
+"""In the order in which they stand above."""

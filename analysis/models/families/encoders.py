@@ -2,17 +2,11 @@
 
 from dataclasses import replace
 
-from analysis.core.attention_layer import Mask
 from analysis.core.positions import Positions, StreamPositions
+from analysis.models.families.decoders import SELF_ATTENTION
+from analysis.models.families.llamas import like_llama
 from analysis.models.families.positions import causal, causal_if_decoder, fixed_rotary, rotary, two_sided_window
 from analysis.models.families.row import Config, Family, Maps, NormName, Rest, by_option
-
-SELF_ATTENTION = Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
-
-
-def sees_all(config: Config, layer: int, channel: int) -> Mask:
-    """Return the mask of an encoder."""
-    return Mask(causal=False)
 
 
 def esm_positions(config: Config, layer: int, channel: int) -> Positions:
@@ -51,7 +45,6 @@ BERT = Family(
     "attention.output.dense",
     (NormName("attention.output.LayerNorm", "sum"),),
     mask=causal_if_decoder,
-    groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
     only={
@@ -107,7 +100,6 @@ DISTILBERT = Family(
     Maps(("attention.q_lin", "attention.k_lin", "attention.v_lin")),
     "attention.out_lin",
     (NormName("sa_layer_norm", "sum", eps=1e-12),),
-    groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
     older=BERT.older,
@@ -119,13 +111,11 @@ ALBERT = Family(
     Maps(("attention.query", "attention.key", "attention.value")),
     "attention.dense",
     (NormName("attention.LayerNorm", "sum"),),
-    groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
     only={"inner_group_num": (1,)},
     older=BERT.older,
-    number=albert_group,
-    notes="All layers of a group share their parameters.",
+    number=albert_group,  # all layers of a group share their parameters
 )
 MPNET = Family(
     "MPNet",
@@ -135,7 +125,6 @@ MPNET = Family(
     "attention.attn.o",
     (NormName("attention.LayerNorm", "sum"),),
     learned="mpnet",
-    groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
     first_place=2,
@@ -149,7 +138,6 @@ DEBERTA = Family(
     (NormName("attention.output.LayerNorm", "sum"),),
     learned="deberta",
     scale=deberta_scale,
-    groups=None,
     tokens="embeddings.word_embeddings",
     places="embeddings.position_embeddings",
     biases="QVO",
@@ -173,11 +161,8 @@ JINA = Family(
     "self_attn.o_proj",
     (NormName("post_attention_layernorm", "sum"),),
     rotary(),
-    sees_all,
-    groups=None,
     tokens="embeddings.word_embeddings",
 )
-NOMIC = replace(JINA, name="Nomic BERT", model_types=("nomic_bert",), biases="")
 JINA_FILES = replace(
     JINA,
     layer="encoder.layers.{}",
@@ -186,6 +171,7 @@ JINA_FILES = replace(
     norms=(NormName("norm1", "sum"),),
     files_only=True,
 )
+NOMIC = replace(JINA, name="Nomic BERT", model_types=("nomic_bert",), biases="")
 NOMIC_FILES = replace(
     JINA_FILES,
     name="Nomic BERT",
@@ -194,18 +180,7 @@ NOMIC_FILES = replace(
     output="attn.out_proj",
     biases="",
 )
-EUROBERT = Family(
-    "EuroBERT",
-    ("eurobert",),
-    "layers.{}",
-    SELF_ATTENTION,
-    "self_attn.o_proj",
-    (NormName("input_layernorm", kind="rms", eps="rms_norm_eps"),),
-    rotary(),
-    sees_all,
-    biases=by_option("attention_bias"),
-    tokens="embed_tokens",
-)
+EUROBERT = like_llama("EuroBERT", "eurobert", mask=Family.mask)
 MODERNBERT = Family(
     "ModernBERT",
     ("modernbert",),
@@ -216,9 +191,7 @@ MODERNBERT = Family(
     rotary(),
     two_sided_window,
     biases=by_option("attention_bias"),
-    groups=None,
     tokens="embeddings.tok_embeddings",
-    notes="The first layer has no norm.",
 )
 MODERNBERT_DECODER = replace(
     MODERNBERT,
@@ -234,7 +207,6 @@ XLM = Family(
     Maps(("q_lin", "k_lin", "v_lin")),
     "out_lin",
     (NormName("/layer_norm1.{}", "sum"),),
-    groups=None,
     heads="n_heads",
     layers="n_layers",
     tokens="embeddings",
@@ -242,24 +214,5 @@ XLM = Family(
     only={"causal": (False,), "pre_norm": (False,)},
 )
 
-ROWS = (
-    BERT,
-    ROBERTA,
-    PRE_NORM,
-    MEGATRON,
-    ROFORMER,
-    ESM,
-    DISTILBERT,
-    ALBERT,
-    MPNET,
-    DEBERTA,
-    DEBERTA_V2,
-    JINA,
-    JINA_FILES,
-    NOMIC,
-    NOMIC_FILES,
-    EUROBERT,
-    MODERNBERT,
-    MODERNBERT_DECODER,
-    XLM,
-)
+ROWS = tuple(row for row in globals().values() if isinstance(row, Family))
+"""In the order in which they stand above."""

@@ -28,13 +28,8 @@ ROWS = (
     like_llama("Jamba", "jamba", hybrid=True, biases="", positions=NOWHERE),
     like_llama("Bamba", "bamba", hybrid=True, positions=rotary(partial=True)),
     like_llama("Granite 4 (hybrid)", "granitemoehybrid", hybrid=True, scale=multiplier, positions=rotary_if_chosen),
-    like_llama(
-        "Falcon-H1",
-        "falcon_h1",
-        scale=falcon_scale,
-        only={"attention_in_multiplier": (1.0,)},
-        notes="Attention and a Mamba stand side by side in each layer.",
-    ),
+    # Attention and a Mamba stand side by side in each layer.
+    like_llama("Falcon-H1", "falcon_h1", scale=falcon_scale, only={"attention_in_multiplier": (1.0,)}),
     like_llama(
         "OLMo Hybrid",
         "olmo_hybrid",

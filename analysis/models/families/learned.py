@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from analysis.core.positions import Disentangled, Positions, RelativeBuckets, ScoreTable, StreamPositions
+from analysis.models.families.positions import whole
 from analysis.models.families.row import Config, Family
 from analysis.models.families.tensors import Tensors
 
@@ -31,7 +32,7 @@ def _t5_table(family: Family, config: Config, layer: int) -> str:
 def t5_buckets(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> RelativeBuckets:
     """Return the table of a T5's layer."""
     table = _need_of(tensors, _t5_table(family, config, layer), *_buckets(config))
-    longest = _whole(config, "relative_attention_max_distance")
+    longest = whole(config, "relative_attention_max_distance")
     return RelativeBuckets(table, longest, family.stack == "encoder")
 
 
@@ -48,14 +49,6 @@ def _need_of(tensors: Tensors, name: str, due: tuple[int, ...], implied_by: str)
     return table
 
 
-def _whole(config: Config, option: str) -> int:
-    """Return a number of distances or of rows for them, which must be one."""
-    number = getattr(config, option)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError(f"{option} must be a positive whole number, got {number!r}")
-    return number
-
-
 def _buckets(config: Config) -> tuple[tuple[int, int], str]:
     """Return the shape of a table of buckets, and which options imply it."""
     due = config.relative_attention_num_buckets, config.num_attention_heads
@@ -65,7 +58,7 @@ def _buckets(config: Config) -> tuple[tuple[int, int], str]:
 def _span(config: Config, buckets: int | None) -> tuple[int, tuple[tuple[int, int], str]]:
     """Return from which distance on a DeBERTa tells no two apart, and the shape of its rows with what implies it."""
     own = config.max_relative_positions > 0
-    longest = _whole(config, option := "max_relative_positions" if own else "max_position_embeddings")
+    longest = whole(config, option := "max_relative_positions" if own else "max_position_embeddings")
     return longest, ((2 * (buckets or longest), config.hidden_size), "position_buckets" if buckets else option)
 
 
@@ -114,10 +107,6 @@ def _beit_tensors(family: Family, config: Config, layer: int) -> list[str]:
     return [own] * config.use_relative_position_bias + [shared] * config.use_shared_relative_position_bias
 
 
-def _by_head(rows: Tensor, W: Tensor, b: Tensor) -> Tensor:
-    return einsum(rows, W, "row model, head model channel -> head row channel") + b[:, None]
-
-
 def deberta_rows(family: Family, config: Config, layer: int, tensors: Tensors, fields: dict) -> Positions:
     """Return the first DeBERTa's rows for distances, through maps of their own."""
     if not (parts := _parts(config)):
@@ -138,7 +127,7 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors
     """Return a later DeBERTa's rows, through the maps of queries and keys or, where not shared, through their own."""
     if not (parts := _parts(config)):
         return StreamPositions("learned")
-    buckets = _whole(config, "position_buckets") if getattr(config, "position_buckets", -1) > 0 else None
+    buckets = whole(config, "position_buckets") if getattr(config, "position_buckets", -1) > 0 else None
     longest, due = _span(config, buckets)
     rows = _need_of(tensors, ROWS, *due)
     if _normalised(config):
@@ -151,7 +140,8 @@ def deberta_v2_rows(family: Family, config: Config, layer: int, tensors: Tensors
         if part not in parts:
             return None
         if _shares_maps(config):
-            return _by_head(rows, fields[f"W_{letter}"], fields[f"b_{letter}"])
+            keys = einsum(rows, fields[f"W_{letter}"], "row model, head model channel -> head row channel")
+            return keys + fields[f"b_{letter}"][:, None]
         weight, bias = (tensors.need(f"{path}.{OWN_MAPS[part]}.{half}") for half in ("weight", "bias"))
         return (rows @ weight.T + bias).unflatten(-1, (config.num_attention_heads, -1)).transpose(0, 1)
 

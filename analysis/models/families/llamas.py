@@ -80,6 +80,7 @@ LLAMA = Family(
     by_type(plain_causal, mistral=windowed, mixtral=windowed, ministral=causal, cwm=causal),
     biases=llama_biases,
     tokens="embed_tokens",
+    groups="num_key_value_heads",
 )
 WITHOUT_OUTPUT = by_option("attention_bias", "QKV")
 
@@ -146,8 +147,7 @@ ROWS = (
         norms=(_gemma(RMS), _gemma(RMS_AFTER)),
         mask=gemma3_mask,
         scale=gemma_scale,
-        qk_norm=replace(PER_HEAD, plus_one=True),
-        notes="The library hands attn_logit_softcapping to no layer.",
+        qk_norm=replace(PER_HEAD, plus_one=True),  # and no soft cap: the library hands the option to no layer
     ),
     like_llama(
         "VaultGemma",

@@ -15,6 +15,7 @@ from analysis.models.families.row import Config
 
 Choice = Callable[[Config, int], bool]
 """Says of a layer whether something holds for it."""
+IN_WINDOWS = " in a layer that has a window"
 
 
 def layer_type(config: Config, layer: int) -> str | None:
@@ -36,15 +37,15 @@ def within(config: Config, *, sides: int) -> Mask:
     ValueError
         If it is not a positive whole number.
     """
-    window = _whole(config, "sliding_window")
+    window = whole(config, "sliding_window", IN_WINDOWS)
     return Mask(causal=sides == 1, reach=window - 1 if sides == 1 else window)
 
 
-def _whole(config: Config, option: str) -> int:
-    """Return how far the attention of a layer sees, which must be a number in a layer that does not see everything."""
+def whole(config: Config, option: str, where: str = "") -> int:
+    """Return an option that must be a positive whole number, ``where`` if not everywhere."""
     number = getattr(config, option, None)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError(f"{option} must be a positive whole number in a layer that has a window, got {number!r}")
+        raise ValueError(f"{option} must be a positive whole number{where}, got {number!r}")
     return number
 
 
@@ -64,7 +65,7 @@ def causal(config: Config, layer: int, channel: int) -> Mask:
     """Return a causal mask; with a window or blocks where the configuration gives this layer some."""
     kind = layer_type(config, layer)
     if kind == "chunked_attention":  # the library's mask of blocks knows no other
-        return Mask(causal=True, chunk=_whole(config, "attention_chunk_size"))
+        return Mask(causal=True, chunk=whole(config, "attention_chunk_size", IN_WINDOWS))
     if kind == "sliding_attention":
         return within(config, sides=1 if is_causal(config) else 2)
     return plain_causal(config, layer, channel)

@@ -158,7 +158,8 @@ class Family:
     biases: Callable[[Config], str] | str = "QKVO"
     """Which of queries, keys, values and outputs have a bias."""
     heads: str = "num_attention_heads"
-    groups: Callable[[Config], int] | str | None = "num_key_value_heads"
+    groups: Callable[[Config], int] | str | None = None
+    """How many sets of keys and values: a function, or what the configuration calls it; default: as many as heads."""
     layers: str = "num_hidden_layers"
     hybrid: bool = False
     """Whether some layers have no attention, as ``layer_types`` of the configuration says."""
@@ -188,5 +189,3 @@ class Family:
     """Why the model's own numbers are known in float32 only, where they are."""
     files_only: bool = False
     """True if this layout occurs only in files (the library converts it on load)."""
-    notes: str = ""
-    """What a reader has to know, for the generated table."""

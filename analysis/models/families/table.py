@@ -17,21 +17,8 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3", "youtu", "glm4_moe_lite", "longcat_flash"), LATENT
     ),
-    **dict.fromkeys(
-        (
-            "longformer",
-            "big_bird",
-            "bigbird_pegasus",
-            "led",
-            "longt5",
-            "nystromformer",
-            "reformer",
-            "yoso",
-            "mra",
-            "fnet",
-        ),
-        SPARSE,
-    ),
+    **dict.fromkeys(("longformer", "big_bird", "bigbird_pegasus", "led", "longt5", "nystromformer"), SPARSE),
+    **dict.fromkeys(("reformer", "yoso", "mra", "fnet"), SPARSE),
     **dict.fromkeys(("bailing_hybrid", "kimi_linear"), LATENT),
     **dict.fromkeys(
         ("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
@@ -43,8 +30,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"), NO_ATTENTION),
     "mobilebert": OTHER_ROWS,
-    "squeezebert": CONVOLUTION,
-    "convbert": CONVOLUTION,
+    **dict.fromkeys(("squeezebert", "convbert"), CONVOLUTION),
     "bitnet": "the outputs of its heads pass through a norm before W_O, so they do not add up",
     "xlnet": "its scores have a map of their own for positions, four parts by design (Transformer-XL)",
     "doge": "it drops keys by a mask that it computes from their values",

@@ -93,8 +93,9 @@ class Tensors:
                 continue
             own, dtype = self.source.headers[self.spelled[name]]
             if not _fits(own, shape):
+                due = str(tuple(shape or ())).replace("None", "any")
                 raise ValueError(
-                    f"tensor {name!r} of {self.source.where} must be {_words(shape)} as its configuration has it"
+                    f"tensor {name!r} of {self.source.where} must be {due} as its configuration has it"
                     f"{option}, got {own}"
                 )
             if dtype is not None:
@@ -106,7 +107,3 @@ def _fits(own: tuple[int, ...], shape: Shape) -> bool:
     return shape is None or (
         len(own) == len(shape) and all(size in (None, width) for size, width in zip(shape, own, strict=True))
     )
-
-
-def _words(shape: Shape) -> str:
-    return str(tuple(shape or ())).replace("None", "any")

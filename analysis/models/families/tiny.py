@@ -4,67 +4,32 @@ What belongs here: the smallest configuration under which everything that a row 
 not: the comparison (:mod:`analysis.surveys.family_agreement`).
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from analysis.models.pretrained import quiet_library
+
 POSITIONS, TOKENS = 12, 40
 SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 24,
-    "vocab_size": TOKENS,
-    "max_position_embeddings": 64,
-    "head_dim": 8,
-    "bos_token_id": 0,
-    "eos_token_id": 0,
-    "pad_token_id": 1,
-    "n_embd": 32,
-    "n_layer": 2,
-    "n_head": 4,
-    "n_positions": 64,
-    "n_inner": 24,
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24,
-    "decoder_ffn_dim": 24,
-    "d_kv": 8,
-    "d_ff": 24,
-    "num_layers": 2,
-    "num_heads": 4,
-    "ffn_dim": 24,
-    "ff_dim": 24,
-    "word_embed_proj_dim": 32,
-    "embedding_size": 32,
-    "image_size": 8,
-    "patch_size": 4,
-    "dim": 32,
-    "n_layers": 2,
-    "n_heads": 4,
-    "hidden_dim": 24,
-    "max_seq_len": 64,
-    "sliding_window": 4,
-    "num_local_experts": 2,
-    "num_experts": 2,
-    "num_experts_per_tok": 1,
-    "moe_intermediate_size": 8,
-    "dff": 24,
-    "emb_dim": 32,
+    **dict.fromkeys(
+        ("hidden_size", "n_embd", "d_model", "dim", "emb_dim", "word_embed_proj_dim", "embedding_size"), 32
+    ),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_head", "num_heads", "n_heads"), 4),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads", "patch_size", "sliding_window"), 4),
+    **dict.fromkeys(("num_key_value_heads", "num_local_experts", "num_experts"), 2),
+    **dict.fromkeys(("intermediate_size", "n_inner", "d_ff", "ffn_dim", "ff_dim", "hidden_dim", "dff"), 24),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 24),
+    **dict.fromkeys(("head_dim", "d_kv", "moe_intermediate_size", "image_size"), 8),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len"), 64),
+    **dict.fromkeys(("bos_token_id", "eos_token_id"), 0),
+    **{"vocab_size": TOKENS, "pad_token_id": 1, "num_experts_per_tok": 1},
 }
 """What configurations call sizes; each takes those that it knows."""
-HALF = {
-    name: size
-    for name, size in SIZES.items()
-    if name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-}
+HALF = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 SPEECH = {"num_mel_bins": 4, "max_source_positions": 16, "max_target_positions": 64}
 SOUND = {
     "conv_dim": (16, 16),
@@ -75,10 +40,13 @@ SOUND = {
     "num_conv_pos_embedding_groups": 2,
     "mask_time_prob": 0.0,
 }
+BOTH_HALVES = ("clip", "siglip")
 BOTH = {
     "text_config": HALF | {"vocab_size": TOKENS, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 0},
     "vision_config": HALF | {"image_size": 8, "patch_size": 4},
 }
+WINDOW_FIRST = {"layer_types": ["sliding_attention", "full_attention"]}
+WINDOW_SECOND = {"layer_types": ["full_attention", "sliding_attention"], "local_attention": 6}
 AMONG = ["linear_attention", "full_attention"] * 2
 """Of hybrids: attention in layers 1 and 3 of 4."""
 MAMBA = {"mamba_n_heads": 4, "mamba_d_state": 4, "mamba_chunk_size": 4}
@@ -92,10 +60,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "flaubert": {"emb_dim": 32},
     "whisper": SPEECH,
     "speech_to_text": SPEECH | {"input_feat_per_channel": 4},
-    "wav2vec2": SOUND,
-    "hubert": SOUND,
-    "clip": BOTH,
-    "siglip": BOTH,
+    **dict.fromkeys(("wav2vec2", "hubert"), SOUND),
+    **dict.fromkeys(BOTH_HALVES, BOTH),
     "deberta": {"relative_attention": True, "max_relative_positions": 6, "pos_att_type": ["c2p", "p2c"]},
     "deberta-v2": {
         "relative_attention": True,
@@ -106,17 +72,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "norm_rel_ebd": "layer_norm",
     },
     "esm": {"position_embedding_type": "rotary", "token_dropout": False},
-    "gemma3_text": {"layer_types": ["sliding_attention", "full_attention"]},
-    "gpt_oss": {"layer_types": ["sliding_attention", "full_attention"]},
-    "cohere2": {"layer_types": ["sliding_attention", "full_attention"]},
-    "exaone4": {"layer_types": ["sliding_attention", "full_attention"]},
-    "modernbert": {"layer_types": ["full_attention", "sliding_attention"], "local_attention": 6},
-    "modernbert-decoder": {"layer_types": ["full_attention", "sliding_attention"], "local_attention": 6},
+    **dict.fromkeys(("gemma3_text", "gpt_oss", "cohere2", "exaone4"), WINDOW_FIRST),
+    **dict.fromkeys(("modernbert", "modernbert-decoder"), WINDOW_SECOND),
     "smollm3": {"no_rope_layers": [1, 0]},
     "llama4_text": {"no_rope_layers": [1, 0], "attention_chunk_size": 8, "intermediate_size_mlp": 24},
     "falcon": {"new_decoder_architecture": True, "num_kv_heads": 2},
     "audio-spectrogram-transformer": {"max_length": 8, "num_mel_bins": 8, "time_stride": 4, "frequency_stride": 4},
-    "gemma2": {"layer_types": ["sliding_attention", "full_attention"], "attn_logit_softcapping": 2.0},
+    "gemma2": WINDOW_FIRST | {"attn_logit_softcapping": 2.0},
     "dots1": {"n_routed_experts": 2, "n_shared_experts": 1},
     "vit_mae": {"mask_ratio": 0.0},
     "beit": {"use_relative_position_bias": True},
@@ -140,8 +102,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "recurrent_gemma": {"num_hidden_layers": 4, "block_types": ["recurrent", "attention"], "attention_window_size": 4},
 }
 """What a ``model_type`` needs beside them."""
-
-
 SOUNDS = {
     "whisper": (4, 32),
     "speech_to_text": (32, 4),
@@ -151,7 +111,6 @@ SOUNDS = {
 }
 """The shape of one sound, for families that hear."""
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
-BOTH_HALVES = ("clip", "siglip")
 
 
 def tiny_settings(model_type: str, **settings) -> dict[str, Any]:
@@ -184,19 +143,6 @@ def tiny_configuration(model_type: str, **settings) -> Any:
     return CONFIG_MAPPING[model_type](**tiny_settings(model_type, **settings))
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out what the library says of sizes as small as these."""
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-
-
 def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
     """Build a tiny model with random weights in float64, none of them zero, with the library's eager attention.
 
@@ -205,7 +151,7 @@ def tiny_model(model_type: str, seed: int = 0, **settings) -> torch.nn.Module:
     settings
         Options of the configuration beside the sizes.
     """
-    with _quiet():
+    with quiet_library():  # which speaks of sizes as small as these
         return random_model(tiny_configuration(model_type, **settings), seed)
 
 
@@ -215,7 +161,7 @@ def random_model(configuration: Any, seed: int = 0) -> torch.nn.Module:
 
     special = configuration.model_type == "siglip_text_model"
     auto = getattr(transformers, "SiglipTextModel" if special else "AutoModel")
-    with _quiet(), torch.random.fork_rng(devices=[]):
+    with quiet_library(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = auto._from_config(configuration, **EAGER) if special else auto.from_config(configuration, **EAGER)
         model = model.eval().requires_grad_(False)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from analysis.models.families.decoders import SELF_ATTENTION
 from analysis.models.families.positions import plain_causal
 from analysis.models.families.row import Family, Maps, NormName, by_option
 
@@ -21,7 +22,6 @@ VIT = Family(
     "attention.o_proj",
     (NormName("layernorm_before"),),
     biases=by_option("qkv_bias", "QKV", "O"),
-    groups=None,
     places="embeddings.position_embeddings",
     older=(("layers.", "encoder.layer."), *OLDER_MAPS),
 )
@@ -51,10 +51,9 @@ CLIP = Family(
     "CLIP, SigLIP (vision)",
     ("clip_vision_model", "siglip_vision_model"),
     "encoder.layers.{}",
-    Maps(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+    SELF_ATTENTION,
     "self_attn.out_proj",
     (NormName("layer_norm1"),),
-    groups=None,
     places="embeddings.position_embedding",
 )
 CLIP_TEXT = replace(
@@ -72,13 +71,7 @@ def _half(row: Family, name: str, model_types: tuple[str, ...], stack: str) -> F
 
 
 ROWS = (
-    VIT,
-    AST,
-    DINOV2,
-    BEIT,
-    CLIP,
-    CLIP_TEXT,
-    SIGLIP_TEXT,
+    *(VIT, AST, DINOV2, BEIT, CLIP, CLIP_TEXT, SIGLIP_TEXT),
     _half(CLIP, "CLIP, SigLIP (whole)", ("clip", "siglip"), "vision"),
     _half(CLIP_TEXT, "CLIP (whole)", ("clip",), "text"),
     _half(SIGLIP_TEXT, "SigLIP (whole)", ("siglip",), "text"),

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from analysis.core.precision import default_dtype
 from analysis.models.checkpoints import find
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import load
-from analysis.surveys.layer_runs import InDouble, default_dtype
+from analysis.surveys.layer_runs import InDouble
 
 
 @pytest.mark.parametrize(

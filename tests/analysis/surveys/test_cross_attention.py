@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from analysis import load
+from analysis.core.precision import default_dtype
 from analysis.models.families.table import FAMILIES
 from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.surveys.cross_attention import cross_layer, cross_parts
-from analysis.surveys.layer_runs import InDouble, default_dtype
+from analysis.surveys.layer_runs import InDouble
 
 DECODERS = [kind for row in FAMILIES for kind in row.model_types if row.stack == "decoder"]
 

@@ -5,9 +5,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from analysis import load, pretrained
+from analysis.core.precision import default_dtype
 from analysis.models.families.table import FAMILIES
 from analysis.models.families.tiny import EAGER, tiny_configuration, tiny_inputs, tiny_model
-from analysis.surveys.layer_runs import InDouble, default_dtype
+from analysis.surveys.layer_runs import InDouble
 from analysis.surveys.logit_attribution import logit_parts
 
 KINDS = [kind for row in FAMILIES for kind in row.model_types if not row.stack]
