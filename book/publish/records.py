@@ -1,15 +1,16 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
-An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
-a folder, :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` of a folder, :func:`load`
+reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
 """
 
+import base64
 import hashlib
-import io
 import json
 import math
 import os
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 
 from analysis.core import device
-from analysis.core.files import lock, make_writable, write_atomically
+from analysis.core.files import make_writable, write_atomically
 from analysis.models import checkpoints
 
 ROOM = 1.25
@@ -148,7 +149,7 @@ def data_folder(name: str) -> Path | None:
 
 
 def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write ``NAME.json`` and its arrays, ``NAME.npz``: under temporary names, then renamed.
+    """Compute an experiment and write ``NAME.json``, under a temporary name that is then changed.
 
     Raises
     ------
@@ -165,17 +166,14 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
     result = experiment.compute(where)
     seconds = time.perf_counter() - start
     _check_finite(experiment.name, result)
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **{name: np.asarray(array) for name, array in result.arrays.items()})
     body = {
         "experiment": experiment.name,
         "summary": experiment.summary,
         "values": {key: _sparse(asdict(value)) for key, value in result.values.items()},
         "arrays": {
-            key: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(key, 0.0)}
-            for key, a in result.arrays.items()
+            key: {"tolerance": result.tolerances.get(key, 0.0), **pack(np.asarray(array))}
+            for key, array in result.arrays.items()
         },
-        "arrays_sha256": hashlib.sha256(packed.getvalue()).hexdigest() if result.arrays else None,
         "provenance": {
             "models": [checkpoints.find(name).provenance() for name in experiment.models],
             "data": list(experiment.data),
@@ -185,11 +183,25 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
     }
     body["sha256"] = seal(body)
     path = folder / f"{experiment.name}.json"
-    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
-        if result.arrays:
-            write_atomically(path.with_suffix(".npz"), packed.getvalue())
-        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
     return path
+
+
+def pack(array: np.ndarray) -> dict[str, object]:
+    """Return an array as JSON holds it: its shape, its dtype, and its entries compressed, in base64."""
+    data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "data": data}
+
+
+def unpack(shape: list[int], dtype: str, data: str) -> np.ndarray:
+    """Return the array that :func:`pack` was given.
+
+    >>> unpack(**pack(np.array([[1.5], [2.0]])))
+    array([[1.5],
+           [2. ]])
+    """
+    entries = bytearray(zlib.decompress(base64.b64decode(data)))
+    return np.frombuffer(entries, dtype).reshape(shape)
 
 
 def load(name: str, folder: Path) -> Record:
@@ -198,7 +210,7 @@ def load(name: str, folder: Path) -> Record:
     Raises
     ------
     BadRecord
-        If a file is missing, truncated, was edited after it was written, or is another's record.
+        If the file is missing, truncated, was edited after it was written, or is another's record.
     """
     path = folder / f"{name}.json"
     again = f"record {name} again"
@@ -214,19 +226,12 @@ def load(name: str, folder: Path) -> Record:
         raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")
     try:
         values = {k: Value(**v) for k, v in body["values"].items()}
-        arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
-        tolerances = {k: v["tolerance"] for k, v in body["arrays"].items()}
+        tolerances = {k: v.pop("tolerance") for k, v in body["arrays"].items()}
+        arrays = {k: unpack(**v) for k, v in body["arrays"].items()}
         said = {"summary": body["summary"], "provenance": body["provenance"]}
         return Record(values, arrays, tolerances, name=name, **said)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:
         raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
-
-
-def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != body["arrays_sha256"]:
-        raise BadRecord(f"{path} is missing or not the file that was recorded; {again}")
-    with np.load(path, allow_pickle=False) as packed:
-        return {name: packed[name] for name in body["arrays"]}
 
 
 def check_provenance(experiment: Experiment, record: Record) -> None:
