@@ -41,7 +41,10 @@ Constants = tuple[Float[Tensor, "passage head channel"], Float[Tensor, "passage 
 
 
 def compute(device: torch.device) -> Result:
-    """Measure all heads on 18 pieces of prose, the strongest on code and on longer passages, and the loss."""
+    """What SmolLM2's previous-token heads do with nothing but two constant vectors.
+
+    Measure all heads on 18 pieces of prose, the strongest on code and on longer passages, and the loss.
+    """
     words = pretrained.tokenizer(MODEL)
     network = pretrained.load(MODEL, task="lm", device=device)
     prose, code = (take(words, [each.text for each in load_documents(*kinds)]) for kinds in (PROSE, (CODE,)))
@@ -315,10 +318,4 @@ def draw_heads(pool: Sequence[tuple[int, int]], count: int, drawn: np.random.Gen
     return [pool[place] for place in drawn.choice(len(pool), count, replace=False)]
 
 
-EXPERIMENT = Experiment(
-    "What SmolLM2's previous-token heads do with nothing but two constant vectors",
-    compute,
-    models=(MODEL,),
-    minutes=4,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=(MODEL,), minutes=4, seed=0)

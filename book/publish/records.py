@@ -107,11 +107,12 @@ class Experiment:
     """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
 
     ``minutes`` is what it takes on two cores; ``command`` repeats it. The book's experiments leave ``name`` and
-    ``command`` empty: the place of their module gives both.
+    ``command`` empty: the place of their module gives both. The summary is by default the first line of what
+    ``compute`` says of itself.
     """
 
-    summary: str
     compute: Callable[[torch.device], Result]
+    summary: str = ""
     name: str = ""
     command: str = ""
     models: tuple[str, ...] = ()
@@ -119,6 +120,10 @@ class Experiment:
     minutes: float | int = 0.1
     seed: int | None = None
     needs_gpu: bool = False
+
+    def __post_init__(self):
+        said = (self.compute.__doc__ or "").partition("\n")[0].removesuffix(".")
+        object.__setattr__(self, "summary", self.summary or said)
 
     def missing(self) -> list[str]:
         """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""

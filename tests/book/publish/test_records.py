@@ -20,7 +20,7 @@ def make(value=1.0, table=(1.0, 2.0), **kwargs):
             {"table": 0.01},
         )
 
-    return Experiment("a toy", compute, name="toy", **kwargs)
+    return Experiment(compute, "a toy", name="toy", **kwargs)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_unwritable_folder_is_refused_before_computing(tmp_path):
         pytest.fail("computed before the folder was checked")
 
     with pytest.raises(PermissionError, match="cannot write"):
-        records.write(Experiment("", never, name="toy"), torch.device("cpu"), tmp_path / "file")
+        records.write(Experiment(never, name="toy"), torch.device("cpu"), tmp_path / "file")
 
 
 def test_a_failing_experiment_leaves_nothing(tmp_path):
@@ -146,7 +146,7 @@ def test_a_failing_experiment_leaves_nothing(tmp_path):
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError):
-        records.write(Experiment("", broken, name="toy"), torch.device("cpu"), tmp_path)
+        records.write(Experiment(broken, name="toy"), torch.device("cpu"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,7 +170,7 @@ def test_a_resealed_record_allows_no_more_and_says_nothing_else_than_its_experim
         return Result({"mean": Value(*about)}, {"table": np.ones(2)}, {"table": 0.01})
 
     own = result(0.5, 0.01, 0.4, 0.6, 100, "nats")
-    records.write(Experiment("a toy", lambda device: own, name="toy"), torch.device("cpu"), tmp_path)
+    records.write(Experiment(lambda device: own, "a toy", name="toy"), torch.device("cpu"), tmp_path)
     records.compare(result(0.505, 0.01, 0.385, 0.61, 104, "nats"), records.load("toy", tmp_path))
     reseal(tmp_path, change)
     with pytest.raises(Disagrees, match=message):
@@ -223,7 +223,7 @@ def test_every_record_has_its_experiment():
 
 
 def toy(last):
-    return Experiment("a toy", lambda device: Result({}, {"table": np.array([1.0, last])}, {"table": 0.01}), name="toy")
+    return Experiment(lambda device: Result({}, {"table": np.array([1.0, last])}, {"table": 0.01}), "a toy", name="toy")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def toy(last):
 )
 def test_what_a_record_cannot_hold_is_named(tmp_path, result, message):
     with pytest.raises(ValueError, match=message):
-        records.write(Experiment("a toy", lambda device: result, name="toy"), torch.device("cpu"), tmp_path)
+        records.write(Experiment(lambda device: result, "a toy", name="toy"), torch.device("cpu"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
