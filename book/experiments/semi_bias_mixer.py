@@ -59,8 +59,6 @@ def factors(
 
     Each pair of columns has the sign that makes the left one's sum positive.
 
-    Examples
-    --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
     >>> left, right = factors(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), layer, rank=1)

@@ -140,11 +140,6 @@ def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str]) -> Cens
         As ``pretrained.load`` and ``pretrained.tokenizer`` give them.
     texts
         Cut to what the model takes.
-
-    Raises
-    ------
-    ValueError
-        If there is no text, or one has fewer tokens than a map that can be read (its number is named).
     """
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")

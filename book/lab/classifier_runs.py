@@ -45,11 +45,6 @@ def find_run(
         Real lineages to train around; without it the gene is invented, and seed 0 of ``MINI`` is the bundled one.
     watch
         Whether to read gates and rows while it is trained; if not, only the accuracy is looked at, ``LOOKS`` times.
-
-    Raises
-    ------
-    ValueError
-        If the folder of that name holds another recipe or seed.
     """
     if folder is None and seed == 0 and recipe == dna_classifier.MINI:
         return checkpoints.find("variant-bert-mini").folder

@@ -68,11 +68,6 @@ def open_run(folder: str | Path, backbones: Path | None = None, device: torch.de
     ----------
     backbones
         The folder of real lineages, for a classifier that was trained around them.
-
-    Raises
-    ------
-    ValueError
-        If the data made again do not have the published vocabulary: the card is of another version.
     """
     folder = Path(folder)
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
@@ -116,8 +111,6 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
         queries and from [CLS], ``(layer, key)``; ``gates`` ``(layer, head, gate)`` and ``columns`` ``(layer, key)``,
         the directional part; ``probabilities`` of the classes.
 
-    Notes
-    -----
     Ledger B-12 to B-14, B-42 to B-58, B-72 to B-86.
     """
     passed, keep = pass_all(model, inputs)
@@ -182,13 +175,7 @@ def survey(
 
 
 def correct(data: dna_classifier.Data, indices: np.ndarray, probabilities: np.ndarray, per_class: int) -> list[int]:
-    """Choose the first ``per_class`` correctly classified sequences of each class, class after class.
-
-    Raises
-    ------
-    ValueError
-        If a class has fewer (it is named).
-    """
+    """Choose the first ``per_class`` correctly classified sequences of each class, class after class."""
     chosen = []
     for number, label in enumerate(data.labels):
         right = [

@@ -33,8 +33,6 @@ def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
     each
         Only so many of every kind.
 
-    Examples
-    --------
     >>> len(load_documents())
     24
     >>> [document.name for document in load_documents("narrative", each=2)]

@@ -90,8 +90,6 @@ def every() -> list[Reading]:
 def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> dict[str, Float[Tensor, "row column"]]:
     """Return the six tables as a reading would print them, for any sequence.
 
-    Examples
-    --------
     With the mask before the softmax an unseen token attends to all tokens so far:
 
     >>> tables(torch.tensor([0, 1]), 2, Reading(normaliser="s <= i"))["weights 2"]

@@ -154,15 +154,7 @@ def data_folder(name: str) -> Path | None:
 
 
 def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write ``NAME.json``, under a temporary name that is then changed.
-
-    Raises
-    ------
-    NotFound
-        If an input is not on this machine.
-    ValueError
-        If a number is not finite, a tolerance belongs to no array, or an array would be pickled.
-    """
+    """Compute an experiment and write ``NAME.json``, under a temporary name that is then changed."""
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
     make_writable(folder)
@@ -210,13 +202,7 @@ def unpack(shape: list[int], dtype: str, data: str) -> np.ndarray:
 
 
 def load(name: str, folder: Path) -> Record:
-    """Read a record and check its seal.
-
-    Raises
-    ------
-    BadRecord
-        If the file is missing, truncated, was edited after it was written, or is another's record.
-    """
+    """Read a record and check its seal."""
     path = folder / f"{name}.json"
     again = f"record {name} again"
     try:
@@ -243,11 +229,6 @@ def check_provenance(experiment: Experiment, record: Record) -> None:
     """Hold a record's words to its experiment: the summary, and of the inputs also what is known of its models.
 
     Of a model the licence, where it is known by name, and the sha256 of its files, where they are pinned or here.
-
-    Raises
-    ------
-    BadRecord
-        Naming what differs.
     """
     said, again = record.provenance, f"record {record.name} again"
     stated = {"data": list(experiment.data), "seed": experiment.seed, "command": experiment.command}
@@ -282,14 +263,7 @@ def _pinned(name: str) -> set[str]:
 
 
 def compare(result: Result, record: Record) -> None:
-    """Hold a result to a record, and the record's tolerances to those that the result states.
-
-    Raises
-    ------
-    Disagrees
-        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance; its interval, sample
-        size or unit is another; or the record allows more than the result states (:data:`ROOM`).
-    """
+    """Hold a result to a record, and the record's tolerances to those that the result states."""
     wrong = [
         f"{kind} {name} is only in the {'record' if name in there else 'result'}"
         for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))

@@ -13,13 +13,7 @@ DTYPES = ("float16", "float32", "uint8", "int8", "uint16", "int16")
 
 
 def script(name: str) -> str:
-    """Return a script that sets ``Play.models[name]`` to the values and arrays of a record.
-
-    Raises
-    ------
-    ValueError
-        If an array has a dtype that ``Play.array`` does not read, or the script would be too heavy for a page.
-    """
+    """Return a script that sets ``Play.models[name]`` to the values and arrays of a record."""
     record = records.load(name, experiments.FOLDER)
     body = {
         "name": name,

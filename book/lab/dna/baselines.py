@@ -38,8 +38,6 @@ class Lookup:
 
     Ties go to the first class in the alphabet; a key that training never had gets the most frequent class of all.
 
-    Examples
-    --------
     >>> train = [Gene("a", "ACG", "Mu"), Gene("b", "ACGT", "Beta"),
     ...          Gene("c", "ACCT", "Beta")]
     >>> Lookup(by_length).fit(train).predict([Gene("x", "TTT"), Gene("y", "T")])
@@ -79,8 +77,6 @@ class KmerRegression:
     strength
         Inverse of the penalty on squared weights (scikit-learn's ``C``).
 
-    Notes
-    -----
     A word that training did not have counts for nothing. Words with ambiguity codes are words like others.
     """
 
@@ -127,8 +123,6 @@ class NearestLineage:
         Compare columns of the alignment, a gap being a fifth letter; else base with base counted from the first, so
         that everything after a deletion is compared with the wrong neighbour.
 
-    Examples
-    --------
     >>> train = [Gene("a", "AAAA", "Mu", "m"), Gene("b", "CCCC", "Beta", "b")]
     >>> NearestLineage(aligned=False).fit(train).predict([Gene("x", "ANNA"),
     ...                                                   Gene("y", "CACC")])

@@ -55,13 +55,6 @@ def rotary_border(layer: AttentionLayer) -> RotaryBorder:
 
     with :math:`\hat W` the weights over the bias and ``a, b`` the two coordinates of a pair.
 
-    Raises
-    ------
-    ValueError
-        If the layer has no rotary positions, or something else inside its attention.
-
-    Examples
-    --------
     >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
     >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],
@@ -100,14 +93,6 @@ def change_gauge(
     matrix
         Of the rest, invertible; default the identity.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or a factor is 0; or if the layer has no rotary positions, something else inside its
-        attention, or keys in groups.
-
-    Examples
-    --------
     >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
     >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],

@@ -175,13 +175,6 @@ def train(
         Sizes; by default two layers of four heads, 331,776 parameters.
     name
         For the progress bar; ``None`` for no bar.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be written to.
-    ValueError
-        If ``out`` holds the state of another run and ``resume`` is set.
     """
     from safetensors.torch import save
 
@@ -221,15 +214,7 @@ def train(
 
 
 def load(folder: str | Path | None = None) -> tuple[Transformer, dict]:
-    """Load a trained model and its card: from the folder, else ``ANALYSIS_FOLDER_INDUCTION``, else the bundled one.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no such model.
-    ValueError
-        If the weights are not those that the card names by their sha256.
-    """
+    """Load a trained model and its card: from the folder, else ``ANALYSIS_FOLDER_INDUCTION``, else the bundled one."""
     from safetensors.torch import load as read
 
     folder = Path(folder or os.environ.get("ANALYSIS_FOLDER_INDUCTION") or BUNDLED)

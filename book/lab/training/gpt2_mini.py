@@ -89,13 +89,7 @@ class Corpus:
 
 
 def read_corpus(pair: tuple[str, str] | None = None) -> Corpus:
-    """Tokenize training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`.
-
-    Raises
-    ------
-    ValueError
-        If a text has not more tokens than one window.
-    """
+    """Tokenize training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`."""
     text, held_out = pair or (texts.corpus(), texts.corpus(held_out=True))
     tokenizer = make_tokenizer(text)
     corpus = Corpus(
@@ -118,8 +112,6 @@ def settings(steps: int = STEPS, seed: int = 0) -> loop.Settings:
 def looks(steps: int = STEPS, count: int = LOOKS) -> list[int]:
     """Return the steps to probe at: 0, then evenly on a logarithmic scale; the first coincide, so fewer than ``count``.
 
-    Examples
-    --------
     >>> looks(100, 6)
     [0, 1, 3, 10, 32, 100]
     """
@@ -233,13 +225,6 @@ def train(
         Called with step and held-out loss at each probed step.
     architecture
         What to train; by default gpt2-mini.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be written to.
-    ValueError
-        If a text is too short, or ``out`` holds the state of another run and ``resume`` is set.
     """
     out, where = make_writable(out), devices.choose(device)
     text = corpus if isinstance(corpus, Corpus) else read_corpus(corpus)

@@ -84,8 +84,6 @@ class Settings:
     def share(self, step: int) -> float:
         """Return the learning rate of update ``step`` (from 0) as a share of its height.
 
-        Examples
-        --------
         >>> [Settings(steps=8, warmup=2, schedule="linear").share(step)
         ...  for step in (0, 1, 2, 5)]
         [0.5, 1.0, 1.0, 0.5]
@@ -162,15 +160,6 @@ def train(
         Seconds after which to stop, look and save, however many updates were made.
     name
         For the progress bar; ``None`` for no bar.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be made or written to.
-    ValueError
-        If the state in ``out`` is of another run, or cannot be read.
-    FloatingPointError
-        If the loss is not finite; the state saved last is kept.
     """
     from tqdm.auto import tqdm
 

@@ -47,8 +47,6 @@ def hide(
     tuple
         The inputs and the labels; a label is -100, which the loss passes over, wherever no word was chosen.
 
-    Examples
-    --------
     >>> ids, everywhere = torch.tensor([[5, 6, 7]]), torch.ones(1, 3, dtype=torch.bool)
     >>> inputs, labels = hide(ids, ~everywhere, range(4, 9), 3, torch.Generator())
     >>> inputs.tolist(), labels.tolist()
@@ -66,8 +64,6 @@ def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "
 
     No guesser that looks at nothing but the position does better on these sequences.
 
-    Examples
-    --------
     >>> ids = torch.tensor([[5, 6], [5, 7]])
     >>> round(position_entropy(ids, ids > 0), 4)  # 0 at the first position, then ln 2
     0.3466

@@ -62,11 +62,6 @@ def publish_model(
         Arrays by name, one row a look; float64 is stored as float32.
     description
         What the model is: a phrase without its full stop.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to, or the disk is full.
     """
     from transformers.utils import logging
 

@@ -82,8 +82,6 @@ MEDIUM = {
 def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
     """Make the untrained model: a ``GPTNeoXForCausalLM`` with its own initialisation, and no dropout.
 
-    Examples
-    --------
     >>> model = make_model(VARIANTS["neox-mini-unbiased"], vocabulary=16)
     >>> any(p.requires_grad for name,
     ...     p in model.named_parameters() if name.endswith("bias"))

@@ -28,11 +28,6 @@ def copy_body(body: nn.Module, start: str, tokenizer) -> tuple[str, ...]:
     -------
     tuple of str
         The special tokens whose rows were copied.
-
-    Raises
-    ------
-    ValueError
-        If the two have other sizes (the first tensor that differs is named).
     """
     checkpoint = checkpoints.find(start)
     trained, words = pretrained.load(checkpoint).state_dict(), pretrained.tokenizer(checkpoint).get_vocab()
