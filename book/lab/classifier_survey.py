@@ -62,13 +62,7 @@ class Run:
 
 
 def open_run(folder: str | Path, backbones: Path | None = None, device: torch.device | str = "cpu") -> Run:
-    """Load a published classifier and simulate its data again from its card.
-
-    Parameters
-    ----------
-    backbones
-        The folder of real lineages, for a classifier that was trained around them.
-    """
+    """Load a published classifier and simulate its data again from its card, around the lineages of a folder."""
     folder = Path(folder)
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
@@ -95,12 +89,7 @@ def pass_all(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[LayerAct
 def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -> dict[str, np.ndarray]:
     """Measure one sequence in a BERT classifier, rows of padding left out and, where there are any, also counted.
 
-    Parameters
-    ----------
-    inputs
-        ``input_ids`` and ``attention_mask`` of one sequence, as ``Data.encode`` gives them, padded or not.
-    read
-        Whether to read the gates, which takes most of the time.
+    ``inputs`` are as ``Data.encode`` gives them; to ``read`` the gates takes most of the time.
 
     Returns
     -------

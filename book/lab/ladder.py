@@ -30,16 +30,7 @@ class Survey:
 def load_survey(name: str, survey: Callable[..., Mapping[str, np.ndarray]], inputs: Inputs, count: int) -> Survey:
     """Load the record of a survey, or survey the reader's model and texts.
 
-    Parameters
-    ----------
-    name
-        The experiment that recorded the survey of the book's own model and texts.
-    survey
-        Measures a model, given by name or folder, on passages.
-    inputs
-        What the chapter is executed with.
-    count
-        The most passages that are surveyed for a reader.
+    ``survey`` measures a model, given by name or folder, on passages, for a reader at most ``count`` of them.
     """
     if inputs.departs:
         passages = texts.passages(count=count, source=inputs.texts)

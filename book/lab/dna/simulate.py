@@ -170,16 +170,9 @@ def simulate(
 ) -> Iterator[Gene]:
     """Yield ``count`` distinct sequences, the same number for each class as nearly as can be.
 
-    Parameters
-    ----------
-    clades
-        Sub-clades of each lineage.
-    shared, private
-        Mean number of substitutions (Poisson) that a clade shares and that a tip has for itself.
-    runs
-        Probability of a run of 10 to 200 Ns.
-    singles
-        Mean number of single Ns (Poisson).
+    A lineage has so many sub-clades; ``shared`` and ``private`` are the mean numbers of substitutions (Poisson) that a
+    clade shares and that a tip has for itself, ``runs`` the probability of a run of 10 to 200 Ns, ``singles`` the mean
+    number of single Ns (Poisson).
     """
     if not backbones or count < 0:
         raise ValueError(f"needs backbones and a count of 0 or more, got {len(backbones)} and {count}")

@@ -19,19 +19,11 @@ from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
 
 @dataclass(frozen=True)
 class RotaryBorder:
-    """The bordered matrices of each head, divided by ``sqrt(channel)``; a last row and column belong to the biases.
+    """The bordered matrices of each head, divided by ``sqrt(channel)``; a last row and column belong to the biases."""
 
-    Attributes
-    ----------
-    cosine, sine
-        Of each frequency, of rank 2 at most.
-    rest
-        Of the coordinates that are not turned.
-    """
-
-    cosine: Float[Tensor, "head frequency row column"]
+    cosine: Float[Tensor, "head frequency row column"]  # of rank 2 at most, as is the next
     sine: Float[Tensor, "head frequency row column"]
-    rest: Float[Tensor, "head row column"]
+    rest: Float[Tensor, "head row column"]  # of the coordinates that are not turned
     frequencies: Float[Tensor, " frequency"]
 
     def at(self, distance: float | int) -> Float[Tensor, "head row column"]:

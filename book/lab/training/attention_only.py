@@ -163,18 +163,7 @@ def train(
 ) -> tuple[Transformer, loop.Run]:
     """Train the model; write ``model.safetensors`` and ``card.json`` into ``out`` (the state lies in ``out/state``).
 
-    Parameters
-    ----------
-    out, device, resume
-        As in :func:`book.lab.training.loop.train`; the device's name as :func:`analysis.core.device.choose` takes it.
-    steps, seed
-        Length of the run; seed of the initial weights and of the batches.
-    probe
-        Step and model to arrays by name, called at :func:`looks`.
-    config
-        Sizes; by default two layers of four heads, 331,776 parameters.
-    name
-        For the progress bar; ``None`` for no bar.
+    ``device`` is a name that :func:`analysis.core.device.choose` takes; the probe is called at :func:`looks`.
     """
     from safetensors.torch import save
 

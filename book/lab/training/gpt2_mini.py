@@ -45,42 +45,22 @@ END = "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model that this recipe trains.
+    """A model that this recipe trains."""
 
-    Attributes
-    ----------
-    name
-        As ``python -m book train`` takes it.
-    make
-        Size of the vocabulary and seed to the untrained model.
-    description
-        What it is, for the model card: a phrase without its full stop.
-    rate
-        Learning rate at its height, if not gpt2-mini's.
-    """
-
-    name: str
-    make: Callable[[int, int], nn.Module]
-    description: str
-    rate: float | None = None
+    name: str  # as ``python -m book train`` takes it
+    make: Callable[[int, int], nn.Module]  # of the size of the vocabulary and a seed
+    description: str  # for the model card: a phrase without its full stop
+    rate: float | None = None  # at its height, if not gpt2-mini's
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on and one to look at, with the tokenizer that the first one has trained.
-
-    Attributes
-    ----------
-    ids, held_out
-        The texts' token ids.
-    digests
-        The texts' sha256, by ``corpus`` and ``held_out``.
-    """
+    """A text to train on and one to look at, with the tokenizer that the first one has trained."""
 
     tokenizer: Any
     ids: Int[Tensor, " token"]
     held_out: Int[Tensor, " other"]
-    digests: dict[str, str]
+    digests: dict[str, str]  # sha256 of the texts, by ``corpus`` and ``held_out``
 
     @property
     def windows(self) -> Int[Tensor, "window position"]:
@@ -215,16 +195,14 @@ def train(
     ----------
     out
         The folder; the resumable state lies in ``out/state``.
-    steps, seed, device, resume
-        See :func:`book.lab.training.loop.train`; the device's name as :func:`analysis.core.device.choose` takes it.
+    device
+        A name that :func:`analysis.core.device.choose` takes.
     probe
         Step and model to arrays by name, added to the trace.
     corpus
         Training and held-out text, as :func:`read_corpus` takes or returns them.
     report
         Called with step and held-out loss at each probed step.
-    architecture
-        What to train; by default gpt2-mini.
     """
     out, where = make_writable(out), devices.choose(device)
     text = corpus if isinstance(corpus, Corpus) else read_corpus(corpus)

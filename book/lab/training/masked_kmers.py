@@ -31,16 +31,10 @@ def hide(
 
     Parameters
     ----------
-    ids
-        Token ids.
     real
         Which positions may be chosen: neither padding nor [CLS].
-    words
-        Ids of the vocabulary's words, special tokens left out.
-    mask
-        Id of [MASK].
-    generator
-        The same state hides the same words.
+    words, mask
+        Ids of the vocabulary's words, special tokens left out, and of [MASK].
 
     Returns
     -------
@@ -89,16 +83,7 @@ def pretrain(
 ) -> tuple[nn.Module, loop.Run]:
     """Train a BERT to guess hidden words and return its encoder, without a pooler, and the run.
 
-    Parameters
-    ----------
-    config
-        The classifier's configuration.
-    coded
-        ``input_ids`` and ``attention_mask`` of the training sequences.
-    order
-        ``(steps, batch)``: which sequences each step sees.
-    settings, out, device, identity, resume
-        As in :func:`book.lab.training.loop.train`.
+    ``config`` is the classifier's, ``order`` says which sequences each step sees, ``(steps, batch)``.
     """
     from transformers import BertForMaskedLM
 

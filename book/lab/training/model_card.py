@@ -50,18 +50,7 @@ def publish_model(
 ) -> None:
     """Write model, tokenizer, card, trace and digests into a temporary folder, then rename file by file.
 
-    Parameters
-    ----------
-    out
-        The folder; it exists.
-    model, tokenizer
-        Those of ``transformers``.
-    card
-        What is known of the training, with at least the fields that the text of the card names.
-    trace
-        Arrays by name, one row a look; float64 is stored as float32.
-    description
-        What the model is: a phrase without its full stop.
+    The trace has arrays by name, one row a look; float64 is stored as float32.
     """
     from transformers.utils import logging
 
