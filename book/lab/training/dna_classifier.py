@@ -224,18 +224,7 @@ def train(
     ``folder`` has real backbones; without it the gene is invented, and the report says so. A probe of validation
     accuracy and loss is always added.
     """
-    out = make_writable(out)
-    settings = loop.Settings(
-        recipe.steps,
-        recipe.rate,
-        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-        recipe.warmup,
-        "linear",
-        bf16=recipe.bf16,
-        decay=0.01,
-        guard=recipe.guard,
-        seed=seed,
-    )
+    out, settings = make_writable(out), _settings(recipe, recipe.steps, recipe.warmup, seed, recipe.guard)
     data = data or make_data(recipe, seed, folder)
     coded = data.encode([data.genes[i] for i in data.parts.train], recipe.pad_to or None)
     kind = register_float32_attention() if recipe.bf16 and torch.device(device).type == "cpu" else "sdpa"
@@ -306,21 +295,18 @@ def train(
     return report
 
 
+def _settings(recipe: Recipe, steps: int, warmup: int, seed: int, guard: float | None = None) -> loop.Settings:
+    rates = {"*word_embeddings*": recipe.rate * recipe.embedding_rate}
+    shared = {"decay": 0.01, "bf16": recipe.bf16, "seed": seed, "guard": guard}
+    return loop.Settings(steps, recipe.rate, rates, warmup, "linear", **shared)
+
+
 def _pretrained(recipe: Recipe, model, coded, data: Data, *, seed: int, **settled) -> loop.Run | None:
     """Pre-train the model's encoder in place where the recipe has it so; its pooler stays random."""
     if not recipe.pretrain_steps:
         return None
     steps = recipe.pretrain_steps
-    settings = loop.Settings(
-        steps,
-        recipe.rate,
-        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-        min(recipe.warmup, steps // 10),
-        "linear",
-        bf16=recipe.bf16,
-        decay=0.01,
-        seed=seed,
-    )
+    settings = _settings(recipe, steps, min(recipe.warmup, steps // 10), seed)
     order = _order(len(data.parts.train), steps, recipe.batch, [seed, 8])
     encoder, run = pretrain(model.config, coded, data.tokenizer, settings, order=order, **settled)
     model.bert.load_state_dict(encoder.state_dict(), strict=False)
