@@ -1,5 +1,5 @@
 """Sphinx extension of the book: the cache of executed chapters and which pages are read again for it, MathJax without a
-network, old addresses of pages, small mends of the theme.
+network, old addresses of pages, numbers of figures, small mends of the theme.
 """
 
 import html
@@ -108,6 +108,14 @@ def lead_along(app, pagename, templatename, context, doctree):
         context[name] = {"link": app.builder.get_relative_uri(pagename, page), "title": title} if page else None
 
 
+def number_in_chapters(app, env):
+    """Take the numbers from figures of pages without a chapter's: counted through the book, they read as chapters'."""
+    for page, numbers in env.toc_fignumbers.items():
+        if not any(env.toc_secnumbers.get(page, {}).values()):
+            numbers.pop("figure", None)
+    return []
+
+
 def leave_out_builtins(app):
     """Keep Python's own module, whose source cannot be shown, out of the index of sources."""
     getattr(app.env, "_viewcode_modules", {}).pop("builtins", None)
@@ -123,6 +131,7 @@ def setup(app):
     app.add_config_value("moved_pages", {}, "html")
     app.connect("config-inited", use_cache, priority=100)
     app.connect("env-get-outdated", outdated_pages)
+    app.connect("env-get-updated", number_in_chapters, priority=900)  # after Sphinx has numbered
     app.connect("html-page-context", mend, priority=900)
     app.connect("html-page-context", name_folds, priority=900)
     app.connect("html-page-context", lead_along)

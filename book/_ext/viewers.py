@@ -42,7 +42,7 @@ RECORDS = {
     "switches": "bert-rank-switches",
     "cone": "bert-normality-directions",
     "sink": "bert-gates-sink-dial",
-    "arrows": "rotary-bias-arrows",
+    "arrows": "rotary-smollm2-arrows",
     "why": "why-smollm2",
 }
 
@@ -128,7 +128,8 @@ def write_models(app, error):
         for model in MODELS:
             write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{model}.js", weights_script.script(model))
         for record in RECORDS.values():
-            write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{record}.js", record_script.script(record))
+            for part, written in record_script.scripts(record).items():
+                write_atomically(Path(app.outdir) / "_static" / FOLDER / f"{part}.js", written)
 
 
 def setup(app):

@@ -16,7 +16,7 @@ from analysis.data import texts
 from analysis.maps import gates
 from analysis.maps.entropy import relative_entropy
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import SHARP, make_controls
+from analysis.models.controls import RANDOM, SHARP, make_controls
 from analysis.models.reading import load
 from analysis.transformer.attention import attend, project, softmax
 from book.lab.census import summarise, take_census
@@ -35,6 +35,8 @@ CLASSES = ("vertical", "diagonal", "vertical and diagonal", "block", "heterogene
 FIRST = ("as trained", "without the query bias", "with centred queries", "contributions")
 """The share of key 0: in the maps; without b_Q; without all that queries share; and in what keys contribute."""
 THRESHOLDS = (0.02, 0.05, 0.1)  # of a map's attention
+KINDS = ("directional",), ("open", "backward", "forward"), ("cluster",)
+"""Gates of a kind: columns, diagonals, blocks."""
 
 
 def count_minilm(device: torch.device) -> Result:
@@ -142,42 +144,45 @@ def classify(scores: Tensor) -> Tensor:
 
 
 def vary_thresholds(device: torch.device) -> Result:
-    """Return shares of the maps by threshold, of MiniLM ``(document, ...)`` and of random W_Q and W_K as large.
+    """Return what `read_maps` reads, of MiniLM by document and of random weights by seed.
 
-    These are ``(seed, ...)``. Then of both the mean share of a map's attention on its strongest column; and by document
-    the shares of MiniLM's columns that stand in bundles: of what columns carry, and of their number.
+    The controls are *random*, with W_Q and W_K as large as MiniLM's, and *untrained*, as a training begins.
     """
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
     documents, fewer = ([each.text for each in load_documents(each=count)] for count in (None, EACH))
     trained = [read_maps(network, tokenizer, text) for text in documents]
-    controls = make_controls(
-        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), levels=(SHARP,)
-    )
-    random = [[read_maps(each.network, tokenizer, text)[:2] for text in fewer] for each in controls]
-    holding, strongest, bundled = zip(*trained)
-    arrays = {
-        "trained": np.array(holding),
-        "random": np.array([np.mean([holding for holding, _ in seed], 0) for seed in random]),
-        "strongest": np.array(strongest),
-        "strongest of random": np.array([np.mean([strongest for _, strongest in seed]) for seed in random]),
-        "in bundles": np.array(bundled),
-    }
+    arrays = {name: np.array([of[name] for of in trained]) for name in trained[0]}
+    controls = {"untrained": RANDOM, "random": SHARP}
+    seeds = {name: [] for name in controls.values()}
+    for control in make_controls(
+        network, lambda seed: pretrained.load(checkpoint, control_seed=seed, device=device), levels=seeds
+    ):
+        seeds[control.level].append([read_maps(control.network, tokenizer, text) for text in fewer])
+    for control, level in controls.items():
+        for name in ("holding", "kinds", "strongest"):
+            arrays[f"{name} of {control}"] = np.array([np.mean([of[name] for of in seed], 0) for seed in seeds[level]])
     arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
     return Result({}, arrays, dict.fromkeys(arrays, 0.02))
 
 
-def read_maps(network: torch.nn.Module, tokenizer, text: str) -> tuple[list[float], float, tuple[float, float]]:
-    """Return the share of a text's maps with a gate, by threshold, and the mean attention on a map's strongest column.
+def read_maps(network: torch.nn.Module, tokenizer, text: str) -> dict[str, np.ndarray]:
+    """Read the maps of a text.
 
-    Then the shares of its columns in bundles.
+    Returns the shares that hold a gate, by threshold, and a column, a diagonal or blocks; the mean attention on a map's
+    strongest column; and the shares of columns in bundles.
     """
     (states,) = extraction.hidden_states(network, tokenizer, [text], LONGEST)
     maps = torch.cat([attend(x, layer).attention for x, layer in zip(states, load(network).plain_layers())])
     reading = gates.read_gates(maps)
     largest = reading.scores[:, : len(gates.PATTERNS)].amax(1)
-    holding = [(largest >= threshold).double().mean().item() for threshold in THRESHOLDS]
-    return holding, reading.columns.amax(1).mean().item(), in_bundles(reading.columns)
+    of_kinds = torch.stack([sum(map(reading.score, kind)) for kind in KINDS])
+    return {
+        "holding": np.array([(largest >= threshold).double().mean().item() for threshold in THRESHOLDS]),
+        "kinds": (of_kinds >= PRESENT).double().mean(1).numpy(force=True),
+        "strongest": reading.columns.amax(1).mean().numpy(force=True),
+        "in bundles": np.array(in_bundles(reading.columns)),
+    }
 
 
 def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
@@ -199,10 +204,10 @@ EXPERIMENTS = {
     "bert-gates-weighted": Experiment(survey_weighted, models=("minilm",), minutes=2, seed=0),
     "bert-gates-thresholds": Experiment(
         vary_thresholds,
-        summary="Maps of MiniLM and of large random weights with a gate, by the share of the attention that makes one; "
+        "Maps of MiniLM and of random weights with a gate, by the share of the attention that makes one, and by kind; "
         "their strongest columns, and columns in bundles",
         models=("minilm",),
-        minutes=2,
+        minutes=3,
         seed=0,
     ),
 }

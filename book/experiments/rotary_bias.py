@@ -1,4 +1,4 @@
-"""Query and key bias in trainings of neox-mini and gpt2-mini, in controls of neox-mini, and its kernels as arrows.
+"""Query and key bias in trainings of neox-mini and gpt2-mini, and in controls of neox-mini.
 
 neox-mini has parallel blocks and three variants: all coordinates turned, a quarter of them, and no bias anywhere; in
 gpt2-mini, beside it, the key bias cancels. Then with the MLP after attention, and at 6 layers and width 512. Another
@@ -21,17 +21,8 @@ from torch import Tensor, nn
 from analysis.core.positions import Rotary
 from analysis.models import checkpoints, reading
 from analysis.models.controls import LEVELS, SEEDS, Control, make_controls
-from book.lab.rotary_ablation import COUNTED, WAYS, Biases, Scores, biases_of, choose_windows, evaluate, lose_parts
-from book.lab.rotary_kernels import (
-    SLOW,
-    SOURCES,
-    curves,
-    kernel_of,
-    ranges,
-    spectrum_of,
-    spread_kernel,
-    with_random_phases,
-)
+from book.lab.rotary_ablation import WAYS, Biases, Scores, biases_of, choose_windows, evaluate, lose_parts
+from book.lab.rotary_kernels import SLOW, SOURCES, curves, kernel_of, ranges, spread_kernel, with_random_phases
 from book.lab.rotary_probe import make_probe
 from book.lab.rotary_runs import RUNS, SEQUENTIAL, final_losses, load, measure_gpt2, measure_runs
 from book.lab.rotary_shares import SHARE_TOKENS, SHARE_WINDOWS, split_attention
@@ -65,19 +56,6 @@ def measure_beside_gpt2(device: torch.device) -> Result:
     """
     found, gpt2 = measure(device, RUNS), measure_gpt2(gpt2_mini.read_corpus(), device)
     return Result(found.values, found.arrays | gpt2, found.tolerances | dict.fromkeys(gpt2, WIDE))
-
-
-def read_arrows(device: torch.device) -> Result:
-    """The kernels of neox-mini as arrows that turn.
-
-    Read the arrows, one per frequency and head, off what the bundled model's training left: of biases and means.
-    """
-    _, trace = gpt2_mini.read_trace(checkpoints.find(MODEL).folder)
-    rotary = reading.load(MODEL).layers[0].positions
-    length, angle = zip(*(spectrum_of(trace, source, rotary) for source in COUNTED), strict=True)
-    arrays = {"length": np.stack(length), "angle": np.stack(angle), "turn": rotary.frequencies.numpy()}
-    single = {name: values.astype(np.float32) for name, values in arrays.items()}
-    return Result({}, single, dict.fromkeys(single, 1e-4))
 
 
 def _medium(name: str, blocks: str) -> Experiment:
@@ -212,6 +190,5 @@ EXPERIMENTS = {
     ),
     "rotary-bias-medium-parallel": _medium("neox-medium", "parallel"),
     "rotary-bias-medium-sequential": _medium("neox-medium-sequential", "sequential"),
-    "rotary-bias-arrows": Experiment(read_arrows, models=(MODEL,), minutes=0.1, seed=0),
     "rotary-bias-ladder": Experiment(survey_levels, models=(MODEL,), minutes=4.0, seed=0),
 }

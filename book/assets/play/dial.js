@@ -76,7 +76,7 @@ Play.viewer("dial", async root => {
   const key = (colour, text) => element("span", { class: "play-key" }, element("span", { style: `background: var(${colour})` }), text);
   const more = element("details", { class: "play-more" }, element("summary", {}, "More: other heads, another model, untrained weights, how even the rows are"),
     element("div", { class: "play-two" }, element("div", {}, modelChoice.whole, networkChoice.whole, sheet),
-      element("div", {}, element("p", { class: "play-head" }, "Evenness of the rows, by dial; even steps up to 1, even factors beyond, hence the kinks"), curve,
+      element("div", {}, element("p", { class: "play-head" }, "Evenness of the rows, by dial (beyond 1 each step multiplies the dial)"), curve,
         element("p", { class: "play-legend" }, ...NETWORKS.map((network, k) => key(COLOURS[k], named(network)))), numbers)), link);
   root.replaceChildren(element("p", { class: "play-prompt" }, "Guess: which word will the marked row look at in the trained head? Then drag the dial from 0 to 1."),
     dial.whole, element("p", { class: "play-presets" }, preset("0: the plain mean", 0), preset("1: the head as trained", 1), preset("10: sharper still", 10)), said,
@@ -117,7 +117,7 @@ Play.viewer("dial", async root => {
     const cell = j < seen(i) ? `${word(i)} gives ${percent(here[i * n + j])} of its weight to ${word(j)}.` : `${word(i)} does not see ${word(j)}, which comes later.`;
     said.replaceChildren(element("b", {}, place()), " ", state.t === 0 ? `each of the ${seen(i)} words that ${word(i)} sees gets ${percent(1 / seen(i))}, whatever it says.`
       : `${word(i)} now looks most at ${word(most)}, with ${percent(shown[most])} of its weight; in the plain mean that was ${percent(1 / seen(i))}.`, j === most || (state.t === 0 && j < seen(i)) ? "" : ` The marked cell: ${cell}`);
-    numbers.textContent = `The evenness of the rows is ${share(here).toFixed(2)}. If the plain mean of the values and the trained head\u2019s output lie 1 apart, its output now lies ${d.mean.toFixed(2)} from the first and ${d.own.toFixed(2)} from the second.`;
+    numbers.textContent = `The evenness of the rows is ${share(here).toFixed(2)}. The head\u2019s output now lies ${d.mean.toFixed(2)} from the plain mean of the values and ${d.own.toFixed(2)} from what the trained head puts out; these two lie 1 apart.`;
     listRow(here);
   }
   function show() {

@@ -4,8 +4,13 @@ Play.viewer("mixer", async root => {
   "use strict";
   const { element, plot } = Play;
   await Play.load("semi-bias-mixer.js");
-  const stored = Play.models["semi-bias-mixer"], [heads, n, rank] = stored.arrays.left.shape;
-  const [left, right, own, sigma, curve] = ["left", "right", "own", "sigma", "curve"].map(name => Play.array(stored.arrays[name]));
+  const stored = Play.models["semi-bias-mixer"], { heads } = stored, [n] = stored.arrays.sigma.shape, ready = [];
+  const [sigma, curve] = ["sigma", "curve"].map(name => Play.array(stored.arrays[name]));
+  async function read(head) {      // each head's factors are a script of their own
+    await Play.load(`semi-bias-mixer-${head}.js`);
+    const { left, right, own } = Play.models[`semi-bias-mixer-${head}`].arrays;
+    ready[head] ||= { left: Play.array(left), right: Play.array(right), own: Play.array(own), rank: left.shape[1] };
+  }
   const sorted = Array.from(sigma).sort((a, b) => a - b), median = (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2;
   const NEAR = Math.round(stored.values.period / 4), REACH = 50, CLOSE = 3;
   const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["Ramp", 0, 2, .05], Tpp: ["Circle", 0, 2, .05],
@@ -16,15 +21,17 @@ Play.viewer("mixer", async root => {
     const x = Number(text), [, low, high] = SLIDERS[key] || [null, 0, key === "head" ? heads - 1 : 1];
     if (text.trim() && x >= low && x <= high) state[key] = ["head", "query", "mask"].includes(key) ? Math.round(x) : x;
   }
+  await read(state.head);
 
   // ---- scores and weights of one query ----
   const divisor = j => Math.sqrt(sigma[j] ** 2 + (state.width * median) ** 2);
   function scores(head, i) {
-    const shrink = Float64Array.from({ length: n }, (_, j) => sigma[j] / divisor(j)), a = (head * n + i) * rank;
-    const p = shrink.map((s, j) => state.Tp * own[head * n + j] * s);
+    const { left, right, own, rank } = ready[head];
+    const shrink = Float64Array.from({ length: n }, (_, j) => sigma[j] / divisor(j)), a = i * rank;
+    const p = shrink.map((s, j) => state.Tp * own[j] * s);
     const pp = shrink.map((s, j) => {
       let sum = 0;
-      for (let k = 0; k < rank; k++) sum += left[a + k] * right[(head * n + j) * rank + k];
+      for (let k = 0; k < rank; k++) sum += left[a + k] * right[j * rank + k];
       return state.Tpp * sum * s * shrink[i];
     });
     const seen = state.mask ? i + 1 : n, sum = p.map((s, j) => state.sharpness * (s + pp[j]));
@@ -55,9 +62,16 @@ Play.viewer("mixer", async root => {
       for (const part of ["Tp", "Tpp"]) sliders[part].set(state[part]);
       show();
     } });
+  let asked;
   const headChoice = Play.choice({ name: "Head", look: "play-numbers", value: String(state.head),
     options: Array.from({ length: heads }, (_, h) => ({ value: String(h), label: `Head ${h}`, shown: [element("span", {}, String(h))] })),
-    change: value => { state.head = Number(value); show(); } });
+    change: async value => {
+      asked = value;
+      await read(value);
+      if (asked !== value) return;
+      state.head = Number(value);
+      show();
+    } });
   const sliders = Object.fromEntries(Object.entries(SLIDERS).map(([key, [label, min, max, step]]) => [key,
     Play.slider({ label, min, max, step, value: state[key], change: x => { state[key] = x; mixChoice.set(mixed()); show(); } })]));
   const mask = Play.toggle({ label: "the query sees no later key (the mask)", checked: !!state.mask, change: on => { state.mask = Number(on); show(); } });
@@ -71,26 +85,28 @@ Play.viewer("mixer", async root => {
       element("div", {}, element("p", { class: "play-head" }, "Head"), headChoice.whole, scoreTitle, scorePlot,
         element("p", { class: "play-legend" }, key("--play-p", "ramp"), key("--play-pp", "circle"), key("--play-ink", "sum"))),
       element("div", {}, ...["Tp", "Tpp", "width", "sharpness", "turn"].map(name => sliders[name].whole), mask.whole)),
-    element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${rank} in half precision. With tokens as wide as positions no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
+    element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${ready[state.head].rank} in half precision. With tokens as wide as positions no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
   more.addEventListener("toggle", () => draw());
   root.replaceChildren(element("p", { class: "play-prompt" }, "This query looks for its neighbours. The circle alone sends it far back. Guess: where does the ramp alone send it, and where do both? Then press."),
     mixChoice.whole, sliders.query.whole,
     element("div", { class: "play-two" }, element("div", {}, weightTitle, weightPlot, said),
-      element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space)), more);
+      element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space,
+        element("p", { class: "play-legend" }, key("--play-mark", "the query"), key("--play-accent", "the key that it looks at most, if another")))), more);
 
   // ---- drawing ----
   function draw() {
     if (root.hidden) return;
     const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
-    const marks = [[i, "--play-mark", "query"], ...(far >= 0 && Math.abs(far - i) > n / 12 ? [[far, "--play-accent", "best far key"]] : [])];
+    const best = far >= 0 && now.weights[far] > now.weights[near] ? far : near;
+    const marks = [[i, "--play-mark", "query"], ...(Math.abs(best - i) > n / 12 ? [[best, "--play-accent", "looks here most"]] : [])];
     plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
     const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
     plot(scorePlot, { curves: ["--play-p", "--play-pp", "--play-ink"].map((colour, k) => ({ values: lines[k], colour })), low: Math.min(...all), high: Math.max(...all) });
     const [low, high] = [Math.min(...all), Math.max(...all)].map(x => x.toFixed(1).replace("-", "\u2212"));
-    weightTitle.textContent = `Where query ${i} looks: weights up to ${percent(most)}`;
+    weightTitle.textContent = `Where query ${i} looks (top of the scale: ${percent(most)})`;
     scoreTitle.textContent = `Scores less their means, ${low} to ${high} nats`;
-    drawSpace(now, most, [[i, "--play-mark"], [far, "--play-accent"], [near, "--play-ink"]].filter(m => m[0] >= 0));
+    drawSpace(now, most, best === i ? [[i, "--play-mark"]] : [[i, "--play-mark"], [best, "--play-accent"]]);
     tell(now, near, far);
   }
   function drawSpace(now, most, marks) {
@@ -128,8 +144,8 @@ Play.viewer("mixer", async root => {
   function tell(now, near, far) {
     const i = state.query, alias = far >= 0 && now.weights[far] > now.weights[near], top = alias ? far : near;
     const [mass, close] = [REACH, CLOSE].map(count => now.weights.slice(Math.max(0, i - count + 1), i + 1).reduce((s, w) => s + w, 0));
-    Object.assign(root.dataset, { near, far, mass, close, alias });
-    const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? ", about one turn of the circle" : "";
+    Object.assign(root.dataset, { head: state.head, near, far, mass, close, alias });
+    const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? `, at the alias on the turn ${far < i ? "below" : "above"}` : "";
     said.textContent = `${MIXTURE[mixed()] || "This mixture"}: query ${i} looks most at ${where(i, top)}${turn}.`
       + ` Its nearest ${REACH} keys get ${percent(mass)} of its attention, and the nearest ${CLOSE} get ${percent(close)}.`;
   }

@@ -22,7 +22,7 @@ Play.viewer("switches", async root => {
     if (s.of === "model") {
       const per = 2 * MLPS.length * 2 * 2, n = states.model, controls = LEVELS.map((name, r) => ({ name: WORDS[name] ?? name,
         runs: Array.from({ length: seeds }, (_, k) => curve("controls", (r * seeds + k) * per + place(s, true), n)) }));
-      return [{ name: "MiniLM, trained", runs: [curve("trained", place(s, true), n)] }, ...controls];
+      return [{ name: "MiniLM", runs: [curve("trained", place(s, true), n)] }, ...controls];
     }
     const per = 2 * MLPS.length * 2;
     return GAINS.map((gain, g) => ({ name: `random weights, scale ${gain}`,

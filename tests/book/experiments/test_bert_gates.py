@@ -102,6 +102,17 @@ def test_columns_in_bundles_have_a_column_beside_them():
     assert bert_gates.in_bundles(torch.ones(1, 3)) == (1, 1)
 
 
+def test_maps_of_a_text_are_counted_by_kind(bert):
+    """With one query for all tokens every row looks at the same key, so each map is a single column."""
+    for block in bert.encoder.layer:
+        block.attention.self.query.weight.zero_()
+        block.attention.self.key.weight.mul_(1000)
+    found = bert_gates.read_maps(bert, tokenize, TEXT)
+    assert found["kinds"].tolist() == [1, 0, 0]
+    assert found["holding"].tolist() == [1, 1, 1]
+    assert found["strongest"] > 0.95
+
+
 def test_a_network_runs_without_its_query_biases(bert):
     zeros = [0 * layer.b_Q for layer in load(bert).layers]
     own, vectors = bert_gates_query_bias.columns_of(bert, tokenize, [TEXT], 16)

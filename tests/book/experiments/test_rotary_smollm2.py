@@ -16,6 +16,7 @@ from book.experiments import rotary_smollm2 as experiment
 from book.experiments import rotary_smollm2_limits as limits
 from book.lab.documents import load_documents
 from book.publish import experiments
+from book.viewers import arrows
 from tests.analysis.tiny import random_llama
 
 
@@ -157,3 +158,13 @@ def test_two_heads_of_smollm2_in_plain_torch():
         shares = torch.stack(found).view(18, 3).mean(0).numpy()
         rows = [experiment.SCORES.index(name) for name in ("whole", "no kernel", "kernel")]
         np.testing.assert_allclose(shares, record.array("previous")[rows, layer, head], atol=5e-3)
+
+
+def test_the_static_arrows_end_where_the_measured_kernel_is():
+    curve = experiments.load("rotary-smollm2").array("curve")[16, 0]
+    for distance in (2, 31):
+        plane, panel = arrows.draw(experiments.load("rotary-smollm2-arrows"), distance=distance).axes
+        fast, slow, kernel, marked = (line.get_ydata() for line in panel.lines)
+        np.testing.assert_allclose(kernel, curve, atol=1e-3)
+        np.testing.assert_allclose(fast + slow, kernel, atol=1e-9)
+        assert marked[0] == pytest.approx(kernel[distance]) == pytest.approx(plane.lines[1].get_xdata()[1])

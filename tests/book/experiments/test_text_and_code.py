@@ -11,7 +11,6 @@ from analysis.models import checkpoints, pretrained
 from book.experiments import text_and_code_minilm, text_and_code_repository
 from book.lab import released_survey as survey
 from book.lab.map_counts import correlate
-from book.publish import execution, experiments
 
 
 def draw(*shape, seed=0):
@@ -91,18 +90,3 @@ def test_counts_are_read_off_the_notebooks_cells():
         "tested_by_class": [5, 29],
         "parts": [10, 3],
     }
-
-
-def test_the_cells_of_the_story_find_what_the_record_has():
-    """The record's texts are others and longer: layer by layer the shares of attention that moves are alike."""
-    space = {"__name__": "__main__"}
-    for source in execution.cell_sources(execution.pages()["text-and-code"].read_text(encoding="utf-8")):
-        exec(compile(source, "story", "exec"), space)
-
-    def moved(cut):
-        maps = zip((space["attention"](n, cut) for n in range(6)), space["seen"].attentions, strict=True)
-        return [(ours - own[0]).abs().sum(-1).mean().item() / 2 for ours, own in maps]
-
-    distance = experiments.load("text-and-code-minilm").array("trained/distance").mean((0, 3))
-    assert max(moved(space["as_rows"])) < 1e-5
-    assert moved(space["as_columns"]) == pytest.approx(distance[survey.FAULTS.index("stored columns")], abs=0.12)

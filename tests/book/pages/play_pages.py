@@ -18,7 +18,8 @@ def write(folder: Path, name: str, *, before: str = "") -> Path:
     for model in viewers.MODELS if name == "sentence" else ():
         (folder / "play" / f"{model}.js").write_text(weights_script.script(model), encoding="utf-8")
     if record := viewers.RECORDS.get(name):
-        (folder / "play" / f"{record}.js").write_text(record_script.script(record), encoding="utf-8")
+        for part, written in record_script.scripts(record).items():
+            (folder / "play" / f"{part}.js").write_text(written, encoding="utf-8")
     scripts = "".join(f'<script src="{script}" defer></script>' for script in viewers.scripts(name))
     _, start = viewers.picture(name)
     path = folder / f"{name}.html"

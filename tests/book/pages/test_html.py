@@ -118,12 +118,13 @@ def test_pictures_are_figures_with_alt_text(page, html):
         assert in_figure, f"{source} is not in a numbered figure: give the cell a caption and a name"
 
 
-def test_figures_have_numbers(page, html):
+def test_figures_have_their_chapters_number_or_none(page, html):
     text = (html / f"{page}.html").read_text(encoding="utf-8")
-    assert text.count("<figcaption>") == text.count("<figure"), "a figure has no caption"
-    captions = text.split("<figcaption>")[1:]
-    unnumbered = [c[:80] for c in captions if "caption-number" not in c.split("</figcaption>")[0]]
-    assert not unnumbered
+    captions = [caption.split("</figcaption>")[0] for caption in text.split("<figcaption>")[1:]]
+    assert len(captions) == text.count("<figure"), "a figure has no caption"
+    chapter = re.search(r'<h1><span class="section-number">(\d+)', text)
+    numbers = [number for caption in captions for number in re.findall(r'caption-number">Fig. (\d+)', caption)]
+    assert numbers == ([chapter[1]] * len(captions) if chapter else [])
 
 
 def test_no_page_is_heavy(html):

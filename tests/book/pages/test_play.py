@@ -20,7 +20,7 @@ VIEWS = {
     "cone": ("network=3&text=2&layer=5&row=7&yaw=40", "network=9&text=-1&layer=x&row=99&look=constructor&yaw=999"),
     "score": ("wq=-2&bq=-1&wk=0&bk=1", "wq=9&bq=-5&wk=1e0&bk=x&constructor=1"),
     "sink": ("way=shared&amount=70", "way=constructor&amount=75"),
-    "arrows": ("distance=31&head=2", "head=99&distance=-1&source=2&kernel=1"),
+    "arrows": ("distance=31&head=2&pairs=1", "head=99&distance=-1&pairs=3&kernel=1"),
     "pattern": ("word=c&bias=0", "word=constructor&bias=2&x=1"),
     "why": ("sentence=3&head=2&word=9", "sentence=x&head=-1&word=&to=999"),
 }

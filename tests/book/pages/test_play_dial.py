@@ -79,7 +79,7 @@ def test_at_zero_every_head_is_the_mean_of_what_it_sees(fresh):
     assert f"gets {share:.{1 if share < 9.95 else 0}f}\u00a0%" in fresh.inner_text(".play-said")
     assert len(set(fresh.locator(".play-row li span:last-child").all_inner_texts())) == 1
     assert "The evenness of the rows is 1.00" in fresh.inner_text(".play-more")
-    assert "now lies 0.00 from the first and 1.00 from the second" in fresh.inner_text(".play-more")
+    assert "now lies 0.00 from the plain mean of the values and 1.00 from what" in fresh.inner_text(".play-more")
 
 
 def test_the_keyboard_turns_the_dial_and_walks_over_map_and_heads(fresh):

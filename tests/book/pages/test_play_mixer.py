@@ -32,6 +32,7 @@ def test_the_weights_are_those_of_python(fresh, record):
     labels = {"Tp": "Ramp", "Tpp": "Circle", "width": "Token width", "sharpness": "Sharpness"}
     for head, query, mix in MIXES:
         fresh.get_by_label(f"Head {head}", exact=True).check(force=True)
+        fresh.locator(f".play[data-head='{head}']").wait_for()
         for key, label in labels.items():
             play_pages.slide(fresh, label, mix.get(key, 1))
         shown = fresh.evaluate(f"Array.from(document.querySelector('.play').scores({head}, {query}).weights)")
@@ -48,7 +49,7 @@ def test_the_alias_appears_and_goes(fresh, record):
     assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
     said = fresh.inner_text(".play-said")
     assert said.startswith(f"The circle alone: query 700 looks most at key {weights.argmax()}, ")
-    assert "about one turn of the circle" in said
+    assert "at the alias on the turn below" in said
     play_pages.slide(fresh, "Ramp", 1)
     assert fresh.inner_text(".play-said").startswith("Ramp and circle together: query 700 looks most at itself.")
     assert state(fresh)["alias"] == "false"
