@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-MODELS = Path(__file__).parent / "attention_conformance" / "models"
+MODELS = Path(__file__).parent / "attention_conformance" / "models.zip"
 LIMIT = 1e-12
 ROUNDED = ("gpt-j", "codegen")
 """Whose library tabulates sines and cosines in float32: they agree to 1e-6, and libraries are held to less."""
@@ -275,12 +275,19 @@ def prefix(model: torch.nn.Module) -> str:
     return next((f"{path}." for path, module in model.named_modules() if path and module is model.base_model), "")
 
 
-def pack(folder: Path, archive: Path) -> None:
-    """Write the files of a folder into an archive that is the same each time."""
-    with zipfile.ZipFile(archive, "w") as packed:
-        for file in sorted(folder.iterdir()):
-            undated = zipfile.ZipInfo(file.name, (2026, 1, 1, 0, 0, 0))
-            packed.writestr(undated, file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+def packed() -> dict[str, bytes]:
+    """Return the files of the archive, by names such as ``gpt2/config.json``."""
+    if not MODELS.is_file():
+        return {}
+    with zipfile.ZipFile(MODELS) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def pack(files: dict[str, bytes]) -> None:
+    """Write the archive, which is the same each time."""
+    with zipfile.ZipFile(MODELS, "w") as archive:
+        for name, content in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED, 9)
 
 
 def main():
@@ -291,7 +298,7 @@ def main():
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    listed = MODELS / "index.json"
+    listed, files = MODELS.with_suffix(".json"), packed()
     index = json.loads(listed.read_text("utf-8"))["models"] if listed.is_file() else {}
     for name in arguments.names or FAMILIES:
         model, golden, entry = make(name)
@@ -303,10 +310,11 @@ def main():
                 if "pixel_values" not in inputs_of(name):
                     tokenizer().save_pretrained(folder)
                 Path(folder, "generation_config.json").unlink(missing_ok=True)
-                pack(Path(folder), MODELS / f"{name}.zip")
+                files |= {f"{name}/{file.name}": file.read_bytes() for file in Path(folder).iterdir()}
             index[name] = entry
         print(name, "agrees")
     if not arguments.check:
+        pack(files)
         made = {"made_with": {"transformers": transformers.__version__, "torch": torch.__version__}}
         ordered = {name: index[name] for name in FAMILIES if name in index}
         listed.write_text(json.dumps(made | {"models": ordered}, indent=1) + "\n", encoding="utf-8")

@@ -46,13 +46,7 @@ LOADER = "live-buttons.js"
 
 
 def archive(folder: Path = execution.BUILD / ".vendor") -> Path | None:
-    """Return the pinned package, fetched if need be; ``None`` where it can't be had.
-
-    Raises
-    ------
-    ValueError
-        If what was fetched is another file than the pinned one.
-    """
+    """Return the pinned package, fetched if need be; ``None`` where it can't be had."""
     path = folder / ARCHIVE
     if not path.exists() and shutil.which("npm"):
         folder.mkdir(parents=True, exist_ok=True)

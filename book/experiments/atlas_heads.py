@@ -54,7 +54,7 @@ class Reading:
 
 
 def compute(device: torch.device) -> Result:
-    """Read all sentences with both models."""
+    """Every head of MiniLM and gpt2-mini on four sentences, for the atlas of heads."""
     values = {"gates": Value(", ".join(gates.GATES)), "constructed": Value(", ".join(CONSTRUCTED))}
     arrays = {}
     for name, task in MODELS.items():
@@ -205,10 +205,4 @@ def output_matrices(model: torch.nn.Module) -> list[tuple[Float[Tensor, "head*ch
     ]
 
 
-EXPERIMENT = Experiment(
-    "Every head of MiniLM and gpt2-mini on four sentences, for the atlas of heads",
-    compute,
-    models=tuple(MODELS),
-    minutes=0.3,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=tuple(MODELS), minutes=0.3, seed=0)

@@ -40,7 +40,10 @@ KINDS = ("directional",), ("open", "backward", "forward"), ("cluster",)
 
 
 def count_minilm(device: torch.device) -> Result:
-    """Count gates in MiniLM and in its control, which reads every fourth text: its heads hardly differ."""
+    """Gates of every head of MiniLM and of its control over 48 passages.
+
+    Count gates in MiniLM and in its control, which reads every fourth text: its heads hardly differ.
+    """
     passages = texts.passages()
     return count(checkpoints.find("minilm"), passages, passages[::4], device)
 
@@ -60,7 +63,7 @@ def count(
 
 
 def survey_ladder(device: torch.device) -> Result:
-    """Read the maps of the documents."""
+    """Gates of MiniLM and of the ladder of its controls, and whether a query bias makes the columns."""
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, trained: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -100,7 +103,7 @@ def read_layer(x: Tensor, layer: AttentionLayer, lent: Tensor, present: float) -
 
 
 def survey_weighted(device: torch.device) -> Result:
-    """Measure what the maps of the documents carry."""
+    """What MiniLM's maps carry, its sink at the first token, and classes of maps, with controls."""
     return survey_layers(measure_layer, LONGEST_CARRIED, each_of_controls=EACH, device=device, tolerance=0.02)
 
 
@@ -196,31 +199,13 @@ def in_bundles(columns: torch.Tensor) -> tuple[float, float]:
 
 
 EXPERIMENTS = {
-    "bert-gates-minilm": Experiment(
-        summary="gates of every head of MiniLM and of its control over 48 passages",
-        models=("minilm",),
-        compute=count_minilm,
-        minutes=3,
-        seed=SEED,
-    ),
-    "bert-gates-ladder": Experiment(
-        "Gates of MiniLM and of the ladder of its controls, and whether a query bias makes the columns",
-        survey_ladder,
-        models=("minilm",),
-        minutes=4,
-        seed=0,
-    ),
-    "bert-gates-weighted": Experiment(
-        "What MiniLM's maps carry, its sink at the first token, and classes of maps, with controls",
-        survey_weighted,
-        models=("minilm",),
-        minutes=2,
-        seed=0,
-    ),
+    "bert-gates-minilm": Experiment(count_minilm, models=("minilm",), minutes=3, seed=SEED),
+    "bert-gates-ladder": Experiment(survey_ladder, models=("minilm",), minutes=4, seed=0),
+    "bert-gates-weighted": Experiment(survey_weighted, models=("minilm",), minutes=2, seed=0),
     "bert-gates-thresholds": Experiment(
+        vary_thresholds,
         "Maps of MiniLM and of random weights with a gate, by the share of the attention that makes one, and by kind; "
         "their strongest columns, and columns in bundles",
-        vary_thresholds,
         models=("minilm",),
         minutes=3,
         seed=0,

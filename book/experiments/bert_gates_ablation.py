@@ -41,7 +41,10 @@ SENTENCE, LAYER, HEAD, QUERY = "The old bridge was closed because the river had 
 
 
 def silence_heads(device: torch.device) -> Result:
-    """Silence or level each head of the trained model and of its control."""
+    """Effect of each head of MiniLM and of its control on the sentence embedding.
+
+    Silence or level each head of the trained model and of its control.
+    """
     found = checkpoints.find("minilm")
     tokenizer, passages = pretrained.tokenizer(found), texts.passages(longest=WORDS)[:TEXTS]
     values, arrays = {}, {}
@@ -70,7 +73,10 @@ def load_minilm(device: torch.device) -> tuple[Any, Callable[[str, int], torch.T
 
 
 def remove_cells(device: torch.device) -> Result:
-    """Return effects and shares: of the sink ``(document, way)``, of named cells ``(document, gate, way)``."""
+    """MiniLM without the sink's column, and without the cells that the gate detector named.
+
+    Return effects and shares: of the sink ``(document, way)``, of named cells ``(document, gate, way)``.
+    """
     _, run, layers = load_minilm(device)
     sink, named = [], []
     for seed, document in enumerate(load_documents()):
@@ -83,7 +89,10 @@ def remove_cells(device: torch.device) -> Result:
 
 
 def turn_down_sink(device: torch.device) -> Result:
-    """Return the effects ``(document, way, amount)``; weights and lengths of one row of one map."""
+    """MiniLM with more and more of the sink's weight left out or shared out, for the viewer.
+
+    Return the effects ``(document, way, amount)``; weights and lengths of one row of one map.
+    """
     tokenizer, run, layers = load_minilm(device)
     effects = []
     for document in load_documents():
@@ -110,7 +119,10 @@ def turn(states: torch.Tensor, layers, change, amount: float) -> float:
 
 
 def vary_lengths(device: torch.device) -> Result:
-    """Return by length and document the sink's share, how far each way turns the sentence, and one volume per head."""
+    """What MiniLM's sink is worth in texts of several lengths.
+
+    Return by length and document the sink's share, how far each way turns the sentence, and one volume per head.
+    """
     _, run, layers = load_minilm(device)
     share, effect, held = [], [], []
     for length in LENGTHS:
@@ -134,31 +146,8 @@ def measure_document(states: torch.Tensor, layers: Sequence[EncoderLayer], seed:
 
 
 EXPERIMENTS = {
-    "bert-gates-ablation": Experiment(
-        summary="effect of each head of MiniLM and of its control on the sentence embedding",
-        models=("minilm",),
-        compute=silence_heads,
-        minutes=3,
-        seed=SEED,
-    ),
-    "bert-gates-removal": Experiment(
-        "MiniLM without the sink's column, and without the cells that the gate detector named",
-        remove_cells,
-        models=("minilm",),
-        minutes=3,
-        seed=SEED,
-    ),
-    "bert-gates-sink-dial": Experiment(
-        "MiniLM with more and more of the sink's weight left out or shared out, for the viewer",
-        turn_down_sink,
-        models=("minilm",),
-        minutes=2,
-    ),
-    "sink-lengths": Experiment(
-        "What MiniLM's sink is worth in texts of several lengths",
-        vary_lengths,
-        models=("minilm",),
-        minutes=3,
-        seed=SEED,
-    ),
+    "bert-gates-ablation": Experiment(silence_heads, models=("minilm",), minutes=3, seed=SEED),
+    "bert-gates-removal": Experiment(remove_cells, models=("minilm",), minutes=3, seed=SEED),
+    "bert-gates-sink-dial": Experiment(turn_down_sink, models=("minilm",), minutes=2),
+    "sink-lengths": Experiment(vary_lengths, models=("minilm",), minutes=3, seed=SEED),
 }

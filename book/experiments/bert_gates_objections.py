@@ -113,9 +113,9 @@ def compute(device: torch.device) -> Result:
 
 
 EXPERIMENT = Experiment(
-    "Columns of large random weights without what BERT adds to every token, and with queries and keys as long as "
-    "MiniLM's; MiniLM's sink as one setting per head",
     compute,
+    "Columns of large random weights without what BERT adds to every token, and with queries and keys "
+    "as long as MiniLM's; MiniLM's sink as one setting per head",
     models=("minilm",),
     minutes=4,
     seed=0,

@@ -111,7 +111,10 @@ def columns(trained: np.ndarray, lent: np.ndarray, mostly: float) -> dict[str, n
 
 
 def exchange_by_layer(device: torch.device) -> Result:
-    """Exchange the biases of MiniLM, and lend them to its control; shares of columns with intervals over texts."""
+    """Columns of MiniLM with its query biases, without them, and with others.
+
+    Exchange the biases of MiniLM, and lend them to its control; shares of columns with intervals over texts.
+    """
     found = checkpoints.find("minilm")
     model, control = (pretrained.load(found, control_seed=seed, device=device) for seed in (None, SEED))
     passages = texts.passages(longest=WORDS)[:TEXTS]
@@ -125,7 +128,10 @@ def exchange_by_layer(device: torch.device) -> Result:
 
 
 def run_without(device: torch.device) -> Result:
-    """Return shares of columns ``(text, way)``, own, none and random by seed; and how far a text's vector turns."""
+    """Columns of a MiniLM that runs without its query biases, or with random ones as long.
+
+    Return shares of columns ``(text, way)``, own, none and random by seed; and how far a text's vector turns.
+    """
     found = checkpoints.find("minilm")
     tokenizer, network = pretrained.tokenizer(found), pretrained.load(found, device=device)
     own = [layer.b_Q.clone() for layer in load(network).layers]
@@ -169,18 +175,6 @@ def columns_of(network: torch.nn.Module, tokenizer, read: list[str], longest: in
 
 
 EXPERIMENTS = {
-    "bert-gates-query-bias": Experiment(
-        summary="columns of MiniLM with its query biases, without them, and with others",
-        models=("minilm",),
-        compute=exchange_by_layer,
-        minutes=3,
-        seed=SEED,
-    ),
-    "bert-gates-without-query-bias": Experiment(
-        "Columns of a MiniLM that runs without its query biases, or with random ones as long",
-        run_without,
-        models=("minilm",),
-        minutes=2,
-        seed=0,
-    ),
+    "bert-gates-query-bias": Experiment(exchange_by_layer, models=("minilm",), minutes=3, seed=SEED),
+    "bert-gates-without-query-bias": Experiment(run_without, models=("minilm",), minutes=2, seed=0),
 }

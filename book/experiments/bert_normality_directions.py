@@ -22,7 +22,7 @@ TOKENS = 40  # of each document
 
 
 def compute(device: torch.device) -> Result:
-    """Place the rows of one document of each kind, in every network."""
+    """Rows of MiniLM and of its controls as directions in space, for the viewer of the cone."""
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     documents = load_documents(each=1)
@@ -86,10 +86,4 @@ def align(placed: Float[Tensor, "state position 3"]) -> Float[Tensor, "state pos
     return torch.stack(states)
 
 
-EXPERIMENT = Experiment(
-    "Rows of MiniLM and of its controls as directions in space, for the viewer of the cone",
-    compute,
-    models=("minilm",),
-    minutes=0.2,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=0.2, seed=0)

@@ -29,7 +29,10 @@ LONGEST = 128  # tokens of a document
 
 
 def compute(device: torch.device) -> Result:
-    """Take the mean cosine of two rows in every state, mean over one document of each kind."""
+    """Mean cosine of two rows in random networks of which some matrices are as large as MiniLM's.
+
+    Take the mean cosine of two rows in every state, mean over one document of each kind.
+    """
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     texts = [document.text for document in load_documents(each=1)]
@@ -70,10 +73,4 @@ def scale_some(random: torch.nn.Module, trained: torch.nn.Module, pattern: str) 
     return [name for name, _ in named]
 
 
-EXPERIMENT = Experiment(
-    "Mean cosine of two rows in random networks of which some matrices are as large as MiniLM's",
-    compute,
-    models=("minilm",),
-    minutes=1,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=1, seed=0)

@@ -18,7 +18,7 @@ WAYS = ("silenced", "levelled")
 
 
 def compute(device: torch.device) -> Result:
-    """Survey the documents."""
+    """Silencing or levelling each head of MiniLM on documents, with the entropy of its maps; and in its controls."""
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
 
     def measure(network: torch.nn.Module, text: str, _: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -63,10 +63,4 @@ def measure_heads(x: Tensor, layers: list[EncoderLayer]) -> dict[str, np.ndarray
     return arrays | links
 
 
-EXPERIMENT = Experiment(
-    "Silencing or levelling each head of MiniLM on documents, with the entropy of its maps; and in its controls",
-    compute,
-    models=("minilm",),
-    minutes=8,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=8, seed=0)

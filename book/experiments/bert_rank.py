@@ -83,7 +83,10 @@ def scale_attention(layer: EncoderLayer, factor: float) -> EncoderLayer:
 
 
 def take_parts_out(device: torch.device) -> Result:
-    """Run the documents in every way; residuals by state and way are logarithms to base 10."""
+    """The residual of MiniLM with one part at a time taken out, and of the ladder of its controls.
+
+    Run the documents in every way; residuals by state and way are logarithms to base 10.
+    """
     tokenizer = pretrained.tokenizer(checkpoints.find("minilm"))
     texts = [document.text for document in load_documents()]
 
@@ -182,7 +185,10 @@ def settings() -> Iterator[tuple[tuple[int, int, int, int], Switches]]:
 
 
 def turn_switches(device: torch.device) -> Result:
-    """Trace documents through MiniLM and its controls, and random rows through random stacks."""
+    """The residual of MiniLM, its controls and random stacks under every setting of the switches.
+
+    Trace documents through MiniLM and its controls, and random rows through random stacks.
+    """
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     documents = [document.text for document in load_documents(each=1)]
@@ -242,18 +248,6 @@ def trace_stack(gain: float, seed: int, device: torch.device) -> Float[np.ndarra
 
 
 EXPERIMENTS = {
-    "bert-rank-ladder": Experiment(
-        "The residual of MiniLM with one part at a time taken out, and of the ladder of its controls",
-        take_parts_out,
-        models=("minilm",),
-        minutes=4,
-        seed=0,
-    ),
-    "bert-rank-switches": Experiment(
-        "The residual of MiniLM, its controls and random stacks under every setting of the switches",
-        turn_switches,
-        models=("minilm",),
-        minutes=1.5,
-        seed=0,
-    ),
+    "bert-rank-ladder": Experiment(take_parts_out, models=("minilm",), minutes=4, seed=0),
+    "bert-rank-switches": Experiment(turn_switches, models=("minilm",), minutes=1.5, seed=0),
 }

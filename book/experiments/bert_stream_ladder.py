@@ -37,7 +37,7 @@ READ = (("heads", "x"), ("heads", "second"), ("heads", "x and second"), ("first"
 
 
 def compute(device: torch.device) -> Result:
-    """Survey the documents."""
+    """What a layer of MiniLM mixes, and what the layers of the ladder of its controls mix."""
     checkpoint, arrays = checkpoints.find("minilm"), {}
     tokenizer = pretrained.tokenizer(checkpoint)
 
@@ -158,10 +158,4 @@ def read_back(of_texts: Sequence[LayerActivations]) -> list[float]:
     ]
 
 
-EXPERIMENT = Experiment(
-    "What a layer of MiniLM mixes, and what the layers of the ladder of its controls mix",
-    compute,
-    models=("minilm",),
-    minutes=8,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=8, seed=0)

@@ -202,7 +202,7 @@ def _tolerance(name: str) -> float:
 
 
 def compute(device: torch.device) -> Result:
-    """Survey MiniLM on the bundled passages."""
+    """Couplings of blocks, interactions in the MLP and what can be read back, MiniLM and its control."""
     arrays = survey("minilm", texts.passages(), device)
     return Result(
         arrays={key: value.astype(np.float32) for key, value in arrays.items()},
@@ -210,10 +210,4 @@ def compute(device: torch.device) -> Result:
     )
 
 
-EXPERIMENT = Experiment(
-    models=("minilm",),
-    compute=compute,
-    minutes=2.5,
-    seed=0,
-    summary="Couplings of blocks, interactions in the perceptron and what can be read back, MiniLM and its control",
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=2.5, seed=0)

@@ -38,7 +38,10 @@ TEXTS = [" ".join(str(2 + step * i % (TOKENS - 2)) for i in range(20)) for step 
 
 
 def compute(device: torch.device) -> Result:
-    """Try every type on the CPU, whatever the device, and count the types that the library has for language models."""
+    """Which model types are read, measured by a census and certified, each as a tiny random model.
+
+    Try every type on the CPU, whatever the device, and count the types that the library has for language models.
+    """
     mappings = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     known = set(chain(*mappings))
     counts = {"known": known, "known and read": known & set(TYPES), "known and refused": known & set(REFUSED)}
@@ -122,9 +125,4 @@ def certified_error(kind: str) -> float:
     return max(errors)
 
 
-EXPERIMENT = Experiment(
-    "Which model types are read, measured by a census and certified, each as a tiny random model",
-    compute,
-    minutes=12,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, minutes=12, seed=0)

@@ -178,7 +178,7 @@ def turn(odd: np.ndarray, even: np.ndarray) -> np.ndarray:
 
 
 def read_held_out(device: torch.device) -> Result:
-    """Read maps of all sizes and noises."""
+    """The gate reader on held-out maps with known truth."""
     return measure_specimens(DRAWN_SIZES, TUNING, HELD_OUT, device)
 
 
@@ -238,7 +238,10 @@ def measure_specimens(
 
 
 def read_own_scores(device: torch.device) -> Result:
-    """Return, over documents, orders and gates, shares of the attention, and of the maps that have 5 % on the gate."""
+    """The gate detector on MiniLM's own scores with keys, or queries and keys, in a random order.
+
+    Return, over documents, orders and gates, shares of the attention, and of the maps that have 5 % on the gate.
+    """
     checkpoint = checkpoints.find("minilm")
     network, tokenizer = pretrained.load(checkpoint, device=device), pretrained.tokenizer(checkpoint)
     layers, shares, present = load(network).plain_layers(), [], []
@@ -315,7 +318,10 @@ def measure_reading(sizes: Sequence[int], repeats: int = 5) -> tuple[np.ndarray,
 
 
 def measure_cost(device: torch.device) -> Result:
-    """Measure on the CPU, whatever device there is."""
+    """Time and memory of the gate reader by size of the map.
+
+    Measure on the CPU, whatever device there is.
+    """
     seconds, memory = measure_reading(COST_SIZES)
     return Result(
         arrays={"sizes": np.array(COST_SIZES), "seconds": seconds, "megabytes": memory},
@@ -325,29 +331,13 @@ def measure_cost(device: torch.device) -> Result:
 
 EXPERIMENTS = {
     "gate-detector-calibration": Experiment(
-        "The gate detector on independent rows of kind and of unkind sorts, on bands, and on maps with a gate of every "
-        "sort",
         calibrate,
+        summary="The gate detector on independent rows of kind and of unkind sorts, on bands, and on maps with a gate "
+        "of every sort",
         minutes=2,
         seed=SEED,
     ),
-    "gate-detector-specimens": Experiment(
-        summary="the gate reader on held-out maps with known truth",
-        compute=read_held_out,
-        minutes=3,
-        seed=SPECIMEN_SEED,
-    ),
-    "gate-detector-own-scores": Experiment(
-        "The gate detector on MiniLM's own scores with keys, or queries and keys, in a random order",
-        read_own_scores,
-        models=("minilm",),
-        minutes=1,
-        seed=ORDER_SEED,
-    ),
-    "gate-detector-cost": Experiment(
-        summary="time and memory of the gate reader by size of the map",
-        compute=measure_cost,
-        minutes=0.5,
-        seed=COST_SEED,
-    ),
+    "gate-detector-specimens": Experiment(read_held_out, minutes=3, seed=SPECIMEN_SEED),
+    "gate-detector-own-scores": Experiment(read_own_scores, models=("minilm",), minutes=1, seed=ORDER_SEED),
+    "gate-detector-cost": Experiment(measure_cost, minutes=0.5, seed=COST_SEED),
 }

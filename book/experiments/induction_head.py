@@ -27,7 +27,7 @@ def formed_at(steps: np.ndarray, prefix: np.ndarray) -> int:
 
 
 def compute(device: torch.device) -> Result:
-    """Train all four."""
+    """Attention-only transformers on repeated random tokens: losses and head scores over training."""
     config = attention_only.Config()
     return train_runs(
         {f"seed-{seed}": (config, seed) for seed in SEEDS} | {"one-layer": (replace(config, layers=1), 0)}, device
@@ -54,22 +54,12 @@ def train_runs(
 
 
 def train_more_seeds(device: torch.device) -> Result:
-    """Train both."""
+    """Attention-only transformers on repeated random tokens: seeds 3 and 4."""
     config = attention_only.Config()
     return train_runs({f"seed-{seed}": (config, seed) for seed in MORE_SEEDS}, device)
 
 
 EXPERIMENTS = {
-    "induction-head-training": Experiment(
-        summary="attention-only transformers on repeated random tokens: losses and head scores over training",
-        compute=compute,
-        minutes=12.0,
-        seed=0,
-    ),
-    "induction-head-more-seeds": Experiment(
-        summary="attention-only transformers on repeated random tokens: seeds 3 and 4",
-        compute=train_more_seeds,
-        minutes=6.0,
-        seed=MORE_SEEDS[0],
-    ),
+    "induction-head-training": Experiment(compute, minutes=12.0, seed=0),
+    "induction-head-more-seeds": Experiment(train_more_seeds, minutes=6.0, seed=MORE_SEEDS[0]),
 }

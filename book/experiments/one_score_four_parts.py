@@ -29,7 +29,10 @@ POSITIONS, SHOWN = 128, 64  # of GPT-2
 
 
 def survey_ladder(device: torch.device) -> Result:
-    """Return nats by layer, mean of heads, rows and texts: of the trained model, and ``(level, seed, ...)``."""
+    """What content, common part and semi-bias explain in MiniLM and in its controls.
+
+    Return nats by layer, mean of heads, rows and texts: of the trained model, and ``(level, seed, ...)``.
+    """
     checkpoint = checkpoints.find("minilm")
     texts = [ids.to(device) for ids in read_texts(checkpoint)[:TEXTS]]
     trained = pretrained.load(checkpoint, dtype=torch.float64, device=device)
@@ -54,7 +57,10 @@ def nats(network: torch.nn.Module, texts: list[torch.Tensor]) -> Float[np.ndarra
 
 
 def survey_lengths(device: torch.device) -> Result:
-    """Split the divergence of every layer on the first tokens of the same passages."""
+    """The parts' shares in MiniLM's attention, by how much of a text is read.
+
+    Split the divergence of every layer on the first tokens of the same passages.
+    """
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     model = pretrained.load(checkpoint, dtype=torch.float64, device=device)
@@ -83,7 +89,10 @@ def layer_inputs(model: torch.nn.Module, ids: torch.Tensor) -> list[torch.Tensor
 
 
 def survey_seeds(device: torch.device) -> Result:
-    """Return ``divergence``, ``parts``, ``first`` and ``effects`` as the survey and the changes do, by seed."""
+    """What the parts of the score explain in several seeds of gpt2-mini, and what their loss says.
+
+    Return ``divergence``, ``parts``, ``first`` and ``effects`` as the survey and the changes do, by seed.
+    """
     by_seed = [measure_seed(checkpoints.find(str(find_run(seed, device))), device) for seed in SEEDS]
     arrays = {name: np.stack([each[name] for each in by_seed]).astype(np.float32) for name in by_seed[0]}
     return Result({}, arrays, dict.fromkeys(arrays, 0.5))
@@ -98,7 +107,10 @@ def measure_seed(checkpoint: checkpoints.Checkpoint, device: torch.device) -> di
 
 
 def change_models(device: torch.device) -> Result:
-    """Change every head of both models; ``(way, layer, head)`` each."""
+    """What MiniLM and gpt2-mini lose with one head's queries, query bias or map made constant.
+
+    Change every head of both models; ``(way, layer, head)`` each.
+    """
     arrays = {name: change_heads(checkpoints.find(name), device).astype(np.float32) for name in MODELS}
     return Result({}, arrays, dict.fromkeys(arrays, 1e-4))
 
@@ -123,7 +135,7 @@ def read_first_layer(
 
 
 def survey_gpt2(device: torch.device) -> Result:
-    """Measure the layer and its control."""
+    """GPT-2's first layer, positions alone: nearest prototypes, parts' shares."""
     arrays, values = {}, {}
     for prefix in ("", "control_"):
         layer, x = read_first_layer(checkpoints.find("gpt2"), control=bool(prefix), device=device)
@@ -144,39 +156,9 @@ def survey_gpt2(device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "one-score-four-parts-ladder": Experiment(
-        "What content, common part and semi-bias explain in MiniLM and in its controls",
-        survey_ladder,
-        models=("minilm",),
-        minutes=2.0,
-        seed=0,
-    ),
-    "one-score-four-parts-lengths": Experiment(
-        "The parts' shares in MiniLM's attention, by how much of a text is read",
-        survey_lengths,
-        models=("minilm",),
-        minutes=2,
-        seed=0,
-    ),
-    "one-score-four-parts-seeds": Experiment(
-        "What the parts of the score explain in several seeds of gpt2-mini, and what their loss says",
-        survey_seeds,
-        models=("gpt2-mini",),
-        minutes=25.0,
-        seed=SEEDS[-1],
-    ),
-    "one-score-four-parts-interventions": Experiment(
-        "What MiniLM and gpt2-mini lose with one head's queries, query bias or map made constant",
-        change_models,
-        models=MODELS,
-        minutes=1.0,
-        seed=0,
-    ),
-    "one-score-four-parts-gpt2": Experiment(
-        "GPT-2's first layer, positions alone: nearest prototypes, parts' shares",
-        survey_gpt2,
-        models=("gpt2",),
-        minutes=0.2,
-        seed=0,
-    ),
+    "one-score-four-parts-ladder": Experiment(survey_ladder, models=("minilm",), minutes=2.0, seed=0),
+    "one-score-four-parts-lengths": Experiment(survey_lengths, models=("minilm",), minutes=2, seed=0),
+    "one-score-four-parts-seeds": Experiment(survey_seeds, models=("gpt2-mini",), minutes=25.0, seed=SEEDS[-1]),
+    "one-score-four-parts-interventions": Experiment(change_models, models=MODELS, minutes=1.0, seed=0),
+    "one-score-four-parts-gpt2": Experiment(survey_gpt2, models=("gpt2",), minutes=0.2, seed=0),
 }

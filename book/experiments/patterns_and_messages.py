@@ -39,7 +39,7 @@ def compare_layers(model: Model, device, positions: int = POSITIONS) -> dict[str
 
 
 def compare_gpt2(device) -> Result:
-    """Compare GPT-2's layers."""
+    """Patterns, messages and folded values against GPT2Attention."""
     arrays = compare_layers(load(checkpoints.find("gpt2"), dtype=torch.float64), device)
     return Result(
         {"layers": Value(len(arrays["sum over heads"])), "positions": Value(POSITIONS)},
@@ -99,7 +99,7 @@ def measure_model(model: Model, device) -> dict[str, np.ndarray]:
 
 
 def survey_spectra(device) -> Result:
-    """Measure GPT-2."""
+    """Spectra and sizes of the patterns and messages of GPT-2's 144 heads."""
     arrays = measure_model(load(checkpoints.find("gpt2")), device)
     return Result(
         {"heads": Value(arrays["varying"].size)},
@@ -137,7 +137,7 @@ def _timed(run, x, device) -> float:
 
 
 def time_gpt2(device) -> Result:
-    """Time one layer of GPT-2's size."""
+    """Seconds of the factored, merged and input-cached forms of one layer."""
     seconds, counts = time_forms(device, LENGTHS, **GPT2)
     return Result(
         {"threads": Value(torch.get_num_threads(), tolerance=ANYTHING)},
@@ -147,21 +147,7 @@ def time_gpt2(device) -> Result:
 
 
 EXPERIMENTS = {
-    "patterns-and-messages-equality-gpt2": Experiment(
-        "Patterns, messages and folded values against GPT2Attention",
-        compare_gpt2,
-        models=("gpt2",),
-        minutes=0.3,
-        seed=0,
-    ),
-    "patterns-and-messages-spectra-gpt2": Experiment(
-        "Spectra and sizes of the patterns and messages of GPT-2's 144 heads",
-        survey_spectra,
-        models=("gpt2",),
-        minutes=0.1,
-        seed=0,
-    ),
-    "patterns-and-messages-costs": Experiment(
-        "Seconds of the factored, merged and input-cached forms of one layer", time_gpt2, minutes=0.6, seed=0
-    ),
+    "patterns-and-messages-equality-gpt2": Experiment(compare_gpt2, models=("gpt2",), minutes=0.3, seed=0),
+    "patterns-and-messages-spectra-gpt2": Experiment(survey_spectra, models=("gpt2",), minutes=0.1, seed=0),
+    "patterns-and-messages-costs": Experiment(time_gpt2, minutes=0.6, seed=0),
 }

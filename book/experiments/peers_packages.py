@@ -123,9 +123,9 @@ class PeerExperiment(Experiment):
 
 
 EXPERIMENT = PeerExperiment(
+    compute,
     "Time, memory and agreement beside TransformerLens, the approach of lm-detokenization, "
     "BertViz, statsmodels and plain transformers",
-    compute,
     minutes=5,
     seed=0,
 )

@@ -50,15 +50,18 @@ def measure(
 
 
 def measure_beside_gpt2(device: torch.device) -> Result:
-    """Measure the parallel variants, and gpt2-mini."""
+    """How query and key bias grow in neox-mini and its variants, and what the models lose without their parts.
+
+    Measure the parallel variants, and gpt2-mini.
+    """
     found, gpt2 = measure(device, RUNS), measure_gpt2(gpt2_mini.read_corpus(), device)
     return Result(found.values, found.arrays | gpt2, found.tolerances | dict.fromkeys(gpt2, WIDE))
 
 
 def _medium(name: str, blocks: str) -> Experiment:
     return Experiment(
-        f"What biases and mean input do in neox-mini at 6 layers and width 512, {blocks} blocks",
         partial(measure, runs=((name, 0),), within=0.2, kept=KEPT),
+        f"What biases and mean input do in neox-mini at 6 layers and width 512, {blocks} blocks",
         minutes=4,
         seed=0,
         needs_gpu=True,
@@ -66,7 +69,10 @@ def _medium(name: str, blocks: str) -> Experiment:
 
 
 def survey_levels(device: torch.device) -> Result:
-    """Measure the bundled model and its controls; arrays of these are ``(level, seed, ...)``."""
+    """What biases and mean input do in neox-mini and in its controls.
+
+    Measure the bundled model and its controls; arrays of these are ``(level, seed, ...)``.
+    """
     trained = load(checkpoints.find(MODEL).folder, device)
     windows = choose_windows(gpt2_mini.read_corpus().windows).to(device)
     arrays = {f"trained_{name}": value for name, value in measure_network(trained, windows).items()}
@@ -175,26 +181,14 @@ def _lose_phases(trained: nn.Module, windows: Tensor, seed: int) -> list[float]:
 
 
 EXPERIMENTS = {
-    "rotary-bias-trainings": Experiment(
-        "How query and key bias grow in neox-mini and its variants, and what the models lose without their parts",
-        measure_beside_gpt2,
-        models=("gpt2-mini",),
-        minutes=90.0,
-        seed=0,
-    ),
+    "rotary-bias-trainings": Experiment(measure_beside_gpt2, models=("gpt2-mini",), minutes=90.0, seed=0),
     "rotary-bias-sequential": Experiment(
-        "What biases and mean input do in neox-mini where the MLP follows attention",
         partial(measure, runs=SEQUENTIAL),
+        summary="What biases and mean input do in neox-mini where the MLP follows attention",
         minutes=30.0,
         seed=0,
     ),
     "rotary-bias-medium-parallel": _medium("neox-medium", "parallel"),
     "rotary-bias-medium-sequential": _medium("neox-medium-sequential", "sequential"),
-    "rotary-bias-ladder": Experiment(
-        "What biases and mean input do in neox-mini and in its controls",
-        survey_levels,
-        models=(MODEL,),
-        minutes=4.0,
-        seed=0,
-    ),
+    "rotary-bias-ladder": Experiment(survey_levels, models=(MODEL,), minutes=4.0, seed=0),
 }

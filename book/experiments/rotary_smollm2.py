@@ -21,6 +21,7 @@ from analysis.models.extraction import attention_inputs
 from analysis.transformer.attention import mask_future, project
 from analysis.transformer.rotary import rotate
 from book.lab.documents import load_documents
+from book.publish import experiments
 from book.publish.records import Experiment, Result, Value
 
 MODEL = "smollm2"
@@ -41,7 +42,10 @@ Constants = tuple[Float[Tensor, "passage head channel"], Float[Tensor, "passage 
 
 
 def compute(device: torch.device) -> Result:
-    """Measure all heads on 18 pieces of prose, the strongest on code and on longer passages, and the loss."""
+    """What SmolLM2's previous-token heads do with nothing but two constant vectors.
+
+    Measure all heads on 18 pieces of prose, the strongest on code and on longer passages, and the loss.
+    """
     words = pretrained.tokenizer(MODEL)
     network = pretrained.load(MODEL, task="lm", device=device)
     prose, code = (take(words, [each.text for each in load_documents(*kinds)]) for kinds in (PROSE, (CODE,)))
@@ -315,10 +319,30 @@ def draw_heads(pool: Sequence[tuple[int, int]], count: int, drawn: np.random.Gen
     return [pool[place] for place in drawn.choice(len(pool), count, replace=False)]
 
 
-EXPERIMENT = Experiment(
-    "What SmolLM2's previous-token heads do with nothing but two constant vectors",
-    compute,
-    models=(MODEL,),
-    minutes=4,
-    seed=0,
-)
+def read_arrows(device: torch.device) -> Result:
+    """The kernels of SmolLM2's previous-token heads as arrows that turn.
+
+    One arrow for each pair of coordinates of the twelve strongest heads, with the mean query and the mean key over all
+    the prose, as in ``curve``: ``length`` and ``angle (head, pair)``, in nats and radians, ``turn`` in radians per
+    token, and ``head``.
+    """
+    words, network = pretrained.tokenizer(MODEL), pretrained.load(MODEL, device=device)
+    prose = take(words, [each.text for each in load_documents(*PROSE)], LENGTH).to(device)
+    kernels = [
+        distance_kernel(queries.mean((0, 2)), keys.mean((0, 2)), layer.positions)
+        for layer, queries, keys in read_layers(network, prose)
+    ]
+    strongest = experiments.load("rotary-smollm2").array("strongest")
+    arrays = {
+        "length": np.stack([kernels[layer].amplitude[head].numpy(force=True) for layer, head in strongest]),
+        "angle": np.stack([kernels[layer].phase[head].numpy(force=True) for layer, head in strongest]),
+        "turn": kernels[0].frequencies.numpy(force=True),
+    }
+    single = {name: values.astype(np.float32) for name, values in arrays.items()}
+    return Result({}, single | {"head": strongest.astype(np.uint8)}, dict.fromkeys(single, 5e-3))
+
+
+EXPERIMENTS = {
+    "rotary-smollm2": Experiment(compute, models=(MODEL,), minutes=4, seed=0),
+    "rotary-smollm2-arrows": Experiment(read_arrows, models=(MODEL,), minutes=1.0, seed=0),
+}

@@ -152,8 +152,8 @@ def kernel_of(constants: Constants, rotary: Rotary, scale: float, positions: int
 
 
 EXPERIMENT = Experiment(
-    "How far SmolLM2's previous-token heads are two constant vectors: orders, bits, languages, other heads' kernels",
     compute,
+    "How far SmolLM2's previous-token heads are two constant vectors: orders, bits, languages, other heads' kernels",
     models=(MODEL,),
     minutes=4,
     seed=0,

@@ -29,7 +29,10 @@ KEPT = ("held_out", "loss", "rank_correlation", "size", "rank_correlation_folded
 
 
 def compute(device: torch.device) -> Result:
-    """Collect the traces of the seeds, and when half of layer 0's heads prefer later keys for good; and their ends."""
+    """The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls.
+
+    Collect the traces of the seeds, and when half of layer 0's heads prefer later keys for good; and their ends.
+    """
     folders = [find_run(seed, device) for seed in SEEDS]
     traces = [gpt2_mini.read_trace(folder)[1] for folder in folders]
     arrays = {name: np.stack([trace[name] for trace in traces]) for name in KEPT}
@@ -125,7 +128,7 @@ def measure_ladder(folder: Path, device: torch.device | str = "cpu") -> np.ndarr
 
 
 def count_tokens(device: torch.device) -> Result:
-    """Count the tokens of the training part of the corpus."""
+    """How often each token of gpt2-mini occurs in its training text."""
     ck = checkpoints.find("gpt2-mini")
     ids = pretrained.tokenizer(ck).backend_tokenizer.encode(texts.corpus()).ids
     counts = np.bincount(ids, minlength=len(load(ck).tokens))
@@ -140,17 +143,6 @@ def count_tokens(device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "semi-bias-emergence": Experiment(
-        "The semi-bias of seeds of gpt2-mini, head by head: at 60 steps of training, at its end, in controls",
-        compute,
-        models=("gpt2-mini",),
-        minutes=25.0,
-        seed=SEEDS[-1],
-    ),
-    "semi-bias-token-counts": Experiment(
-        "How often each token of gpt2-mini occurs in its training text",
-        count_tokens,
-        models=("gpt2-mini",),
-        minutes=0.6,
-    ),
+    "semi-bias-emergence": Experiment(compute, models=("gpt2-mini",), minutes=25.0, seed=SEEDS[-1]),
+    "semi-bias-token-counts": Experiment(count_tokens, models=("gpt2-mini",), minutes=0.6),
 }

@@ -19,7 +19,7 @@ from book.publish.records import Experiment, Result
 
 
 def compute(device: torch.device) -> Result:
-    """Measure GPT-2."""
+    """What every layer of GPT-2, and of its controls, would make of the raw positions."""
     return measure(checkpoints.find("gpt2"), device)
 
 
@@ -71,10 +71,4 @@ def effective(
     return {name: values.numpy(force=True) for name, values in found.items()}
 
 
-EXPERIMENT = Experiment(
-    "What every layer of GPT-2, and of its controls, would make of the raw positions",
-    compute,
-    models=("gpt2",),
-    minutes=0.2,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("gpt2",), minutes=0.2, seed=0)

@@ -25,7 +25,10 @@ RANK = 12
 
 
 def compute(device: torch.device) -> Result:
-    """Factor the scores of positions, and say how far the attention of the factors is from that of the model."""
+    """GPT-2's first layer for the score mixer: T^p, and T^pp as a product of narrow factors.
+
+    Factor the scores of positions, and say how far the attention of the factors is from that of the model.
+    """
     checkpoint = checkpoints.find("gpt2")
     model = load(checkpoint, dtype=torch.float64)
     ln = model.norm("attention").to(device)
@@ -56,8 +59,6 @@ def factors(
 
     Each pair of columns has the sign that makes the left one's sum positive.
 
-    Examples
-    --------
     >>> eye, zero = torch.eye(2)[None], torch.zeros(1, 2)
     >>> layer = AttentionLayer(eye, eye, eye, eye, zero, zero, zero, torch.zeros(2))
     >>> left, right = factors(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), layer, rank=1)
@@ -90,10 +91,4 @@ def period(points: Float[Tensor, "position 3"]) -> float:
     return float(2 * math.pi / abs(np.median(np.diff(angle))))
 
 
-EXPERIMENT = Experiment(
-    "GPT-2's first layer for the score mixer: T^p, and T^pp as a product of narrow factors",
-    compute,
-    models=("gpt2",),
-    minutes=0.1,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=("gpt2",), minutes=0.1, seed=0)

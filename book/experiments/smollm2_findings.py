@@ -38,7 +38,10 @@ NOISES = 3
 
 
 def compute(device: torch.device) -> Result:
-    """Measure the four networks, silence every head of the trained one, and shake its weights."""
+    """What findings about small models and MiniLM are in SmolLM2, and what 4 bits change.
+
+    Measure the four networks, silence every head of the trained one, and shake its weights.
+    """
     network = pretrained.load(MODEL, task="lm", device=device)
     ids = choose_texts(pretrained.tokenizer(MODEL), LENGTH)[:TEXTS].to(device)
     controls = make_controls(network, levels=NETWORKS[1:], seeds=[0])
@@ -218,10 +221,4 @@ def relative_error(network, change) -> float:
     return (sizes[0] / sizes[1]).sqrt().item()
 
 
-EXPERIMENT = Experiment(
-    "What findings about small models and MiniLM are in SmolLM2, and what 4 bits change",
-    compute,
-    models=(MODEL, "minilm"),
-    minutes=15,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=(MODEL, "minilm"), minutes=15, seed=0)

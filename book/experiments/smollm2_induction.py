@@ -23,7 +23,10 @@ DRAWS = 4
 
 
 def compute(device: torch.device) -> Result:
-    """Score all heads, and silence those of the highest induction scores and as many others."""
+    """Induction heads of SmolLM2 on random tokens that are repeated.
+
+    Score all heads, and silence those of the highest induction scores and as many others.
+    """
     network = pretrained.load(MODEL, task="lm", device=device)
     ids = repeat(network.config.vocab_size).to(device)
     arrays = measure(network, ids)
@@ -93,6 +96,4 @@ def lose(network, ids: Tensor, attend) -> list[float]:
     return cross_entropy(logits.mT, ids[:, 1:], reduction="none").mean(0).tolist()
 
 
-EXPERIMENT = Experiment(
-    "Induction heads of SmolLM2 on random tokens that are repeated", compute, models=(MODEL,), minutes=1, seed=0
-)
+EXPERIMENT = Experiment(compute, models=(MODEL,), minutes=1, seed=0)

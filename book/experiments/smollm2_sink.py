@@ -41,7 +41,10 @@ FROM, BATCH, ELSEWHERE = 12, 512, 0.5
 
 
 def compute(device: torch.device) -> Result:
-    """Watch the first token in every head, then change one layer at a time, and several on three sets of texts."""
+    """What the first token is to SmolLM2: its share, its value, and the loss when its weight is deleted or shared.
+
+    Watch the first token in every head, then change one layer at a time, and several on three sets of texts.
+    """
     words = pretrained.tokenizer(MODEL)
     network = pretrained.load(MODEL, task="lm", device=device)
     chosen = choose_texts(words, LENGTH), choose_texts(words, LENGTH, first=1), choose_texts(words, LONG)
@@ -190,7 +193,10 @@ def change_blocks(network, ids: Tensor) -> dict:
 
 
 def compare_first_tokens(device: torch.device) -> Result:
-    """Compare the values of every first token with the mean of those that begin twelve texts."""
+    """Which first tokens SmolLM2 turns into its one vector: every token of the vocabulary.
+
+    Compare the values of every first token with the mean of those that begin twelve texts.
+    """
     words, network = pretrained.tokenizer(MODEL), pretrained.load(MODEL, task="lm", device=device)
     starts = torch.cat([choose_texts(words, LENGTH, first=first)[:, 0] for first in (0, 1)]).unique()
     least = try_all(network, starts.to(device)).cpu()
@@ -231,18 +237,6 @@ def least_cosine(values: Float[Tensor, "token layer head channel"], mean: Tensor
 
 
 EXPERIMENTS = {
-    "smollm2-sink": Experiment(
-        "What the first token is to SmolLM2: its share, its value, and the loss when its weight is deleted or shared",
-        compute,
-        models=(MODEL,),
-        minutes=6,
-        seed=0,
-    ),
-    "smollm2-first-token": Experiment(
-        "Which first tokens SmolLM2 turns into its one vector: every token of the vocabulary",
-        compare_first_tokens,
-        models=(MODEL,),
-        minutes=5,
-        seed=0,
-    ),
+    "smollm2-sink": Experiment(compute, models=(MODEL,), minutes=6, seed=0),
+    "smollm2-first-token": Experiment(compare_first_tokens, models=(MODEL,), minutes=5, seed=0),
 }

@@ -92,7 +92,7 @@ def read_counts(notebook: str) -> dict[str, np.ndarray]:
 
 
 def compute(device: torch.device) -> Result:
-    """Read the repository."""
+    """Numbers derived from the authors' public repository (GPL-3.0): logits, vocabulary, ranks and counts."""
     folder = records.data_folder(NAME)
     logits, outputs = (
         read_table(show(folder, HEAD, f"{OUTPUTS}/CLS_{name}.csv")) for name in ("pre_softmax", "final_output")
@@ -116,9 +116,4 @@ def compute(device: torch.device) -> Result:
     return Result(values, arrays, {"error_confidence": 1e-6, "frame_shares": 1e-9})
 
 
-EXPERIMENT = Experiment(
-    data=(NAME,),
-    compute=compute,
-    minutes=0.3,
-    summary="Numbers derived from the authors' public repository (GPL-3.0): logits, vocabulary, ranks and counts",
-)
+EXPERIMENT = Experiment(compute, data=(NAME,), minutes=0.3)

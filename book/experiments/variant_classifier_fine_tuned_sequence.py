@@ -77,7 +77,7 @@ def first_of_class(run: classifier_survey.Run) -> Gene:
 
 
 def compute(device: torch.device) -> Result:
-    """Measure the first test sequence of the class in all networks."""
+    """One sequence in MiniLM fine-tuned on simulated genes, before it and with random weights: maps, rows, sums."""
     folder = find_run(f"minilm-{SEED}", SEED, recipe=RECIPE, device=device, watch=False)
     run = classifier_survey.open_run(folder, device=device)
     networks = make_networks(run, device)
@@ -90,10 +90,4 @@ def compute(device: torch.device) -> Result:
 TOLERANCES = {"sums": 5.0, "total": 20.0, "maps": 1.0, "heads": 0, "turn": 0.2}
 
 
-EXPERIMENT = Experiment(
-    models=("minilm",),
-    compute=compute,
-    minutes=12,
-    seed=SEED,
-    summary="One sequence in MiniLM fine-tuned on simulated genes, before it and with random weights: maps, rows, sums",
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=12, seed=SEED)

@@ -66,7 +66,7 @@ def measure_folder(folder: Path, pieces: int = PIECES) -> Result:
 
 
 def read_training(device: torch.device) -> Result:
-    """Read what the book's training left, wherever it lies."""
+    """The course of the one training of the variant classifier at the size of BERT_BASE."""
     return measure_folder(checkpoints.find("variant-bert-base").folder)
 
 
@@ -94,24 +94,12 @@ def measure(run: Run, trace: dict[str, np.ndarray]) -> Result:
 
 
 def train_with_care(device: torch.device) -> Result:
-    """Train and measure."""
+    """The variant classifier at the size of BERT_BASE, trained with care, and the paper's figures on it."""
     recipe = dna_classifier.CAREFUL
     return measure(*train(recipe, device, dna_classifier.make_data(recipe, SEED)))
 
 
 EXPERIMENTS = {
-    "variant-classifier-base-training": Experiment(
-        "The course of the one training of the variant classifier at the size of BERT_BASE",
-        read_training,
-        models=("variant-bert-base",),
-        minutes=0.1,
-        seed=0,
-    ),
-    "variant-classifier-careful-training": Experiment(
-        "The variant classifier at the size of BERT_BASE, trained with care, and the paper's figures on it",
-        train_with_care,
-        minutes=7,
-        seed=SEED,
-        needs_gpu=True,
-    ),
+    "variant-classifier-base-training": Experiment(read_training, models=("variant-bert-base",), minutes=0.1, seed=0),
+    "variant-classifier-careful-training": Experiment(train_with_care, minutes=7, seed=SEED, needs_gpu=True),
 }

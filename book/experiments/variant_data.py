@@ -92,18 +92,21 @@ def score_all(
 
 
 def compute_splits(device: torch.device) -> Result:
-    """Score seed 0, parted in three ways, around the invented gene."""
+    """The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts."""
     return score_all(RUNS, dna_classifier.MINI, invent_backbones(0), device=device)
 
 
 def compute_real_splits(device: torch.device) -> Result:
-    """Score the classifier around real lineages when sequences or whole lineages are kept apart."""
+    """Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts."""
     folder = data_folder(DATA)
     return score_all(REAL_RUNS, REAL_RECIPE, read_backbones(folder), device, folder)
 
 
 def compute_real(device: torch.device) -> Result:
-    """Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class."""
+    """Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures.
+
+    Evaluate the classifier on simulated and on real sequences, and measure it on one test sequence a class.
+    """
     folder = data_folder(DATA)
     trained = classifier_runs.find_run("real", recipe=REAL_RECIPE, folder=folder, device=device)
     run = classifier_survey.open_run(trained, folder, device)
@@ -148,7 +151,10 @@ def sizes_of_test(data: dna_classifier.Data, by: str) -> np.ndarray:
 
 
 def count_units(device: torch.device) -> Result:
-    """Part the sequences of the invented gene and those around real lineages; count the deposited ones by lineage."""
+    """Sequences of each sub-clade or lineage in the test parts, around the invented gene and real lineages.
+
+    Part the sequences of the invented gene and those around real lineages; count the deposited ones by lineage.
+    """
     folder = data_folder(DATA)
     invented = dna_classifier.make_data(dna_classifier.MINI, 0)
     real = dna_classifier.make_data(replace(REAL_RECIPE, by="lineage"), 0, folder)
@@ -180,7 +186,10 @@ def count_telling_words(gene: Gene, label: str, telling: dict[str, str]) -> int:
 
 
 def compute_balanced(device: torch.device) -> Result:
-    """Exchange deletions in the whole test part, keep the balanced ones, and ask the bundled classifier."""
+    """Exchanged deletions where the words still tell the class of the bases.
+
+    Exchange deletions in the whole test part, keep the balanced ones, and ask the bundled classifier.
+    """
     run = classifier_survey.open_run(checkpoints.find("variant-bert-mini").folder, device=device)
     data = run.data
     telling = find_telling_words([data.genes[i] for i in data.parts.train])
@@ -202,39 +211,9 @@ def compute_balanced(device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "variant-data-splits": Experiment(
-        models=("variant-bert-mini",),
-        compute=compute_splits,
-        minutes=16,
-        seed=0,
-        summary="The variant classifier parted by sequence, by sub-clade and by lineage, baselines on the same parts",
-    ),
-    "variant-data-real-splits": Experiment(
-        data=(DATA,),
-        compute=compute_real_splits,
-        minutes=25,
-        seed=0,
-        summary="Trained around 510 real lineages, parted by sequence and by lineage, baselines on the same parts",
-    ),
-    "variant-data-real": Experiment(
-        data=(DATA,),
-        compute=compute_real,
-        minutes=15,
-        seed=0,
-        summary="Trained around 510 real lineages: accuracy by split and on 89 real sequences, and the measures",
-    ),
-    "variant-data-units": Experiment(
-        compute=count_units,
-        data=(DATA,),
-        minutes=0.5,
-        seed=0,
-        summary="Sequences of each sub-clade or lineage in the test parts, around the invented gene and real lineages",
-    ),
-    "variant-data-balanced-swap": Experiment(
-        models=("variant-bert-mini",),
-        compute=compute_balanced,
-        minutes=1,
-        seed=0,
-        summary="Exchanged deletions where the words still tell the class of the bases",
-    ),
+    "variant-data-splits": Experiment(compute_splits, models=("variant-bert-mini",), minutes=16, seed=0),
+    "variant-data-real-splits": Experiment(compute_real_splits, data=(DATA,), minutes=25, seed=0),
+    "variant-data-real": Experiment(compute_real, data=(DATA,), minutes=15, seed=0),
+    "variant-data-units": Experiment(count_units, data=(DATA,), minutes=0.5, seed=0),
+    "variant-data-balanced-swap": Experiment(compute_balanced, models=("variant-bert-mini",), minutes=1, seed=0),
 }

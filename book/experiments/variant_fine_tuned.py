@@ -216,7 +216,10 @@ def of_classes(data: dna_classifier.Data) -> list[Gene]:
 
 
 def compute(device: torch.device) -> Result:
-    """Put seeds, starts and controls side by side; arrays of the last two after ``start_`` and ``ladder_``."""
+    """MiniLM's body under fresh k-mers, fine-tuned on the simulated genes; start and controls in five seeds.
+
+    Put seeds, starts and controls side by side; arrays of the last two after ``start_`` and ``ladder_``.
+    """
     values, trained = {}, []
     folders = [find_run(f"minilm-{seed}", seed, recipe=RECIPE, device=device, watch=False) for seed in SEEDS]
     for seed, folder in zip(SEEDS, folders, strict=True):
@@ -268,10 +271,4 @@ def tolerance(name: str) -> float:
     return special.get(name, variant_measures.tolerance(name))
 
 
-EXPERIMENT = Experiment(
-    models=("minilm",),
-    compute=compute,
-    minutes=20,
-    seed=SEEDS[-1],
-    summary="MiniLM's body under fresh k-mers, fine-tuned on the simulated genes; start and controls in five seeds",
-)
+EXPERIMENT = Experiment(compute, models=("minilm",), minutes=20, seed=SEEDS[-1])

@@ -116,7 +116,10 @@ def follow_pairs(
 
 
 def compute(device: torch.device) -> Result:
-    """Put the three seeds side by side: values with the seed after their name, arrays with the seed first."""
+    """Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences.
+
+    Put the three seeds side by side: values with the seed after their name, arrays with the seed first.
+    """
     values, arrays = {}, {}
     for seed in SEEDS:
         of_seed, found = one(seed, device)
@@ -140,7 +143,10 @@ def accuracy_value(counts: np.ndarray) -> Value:
 
 
 def compute_pretrained(device: torch.device) -> Result:
-    """Evaluate and measure the pre-trained classifier, and keep the loss of its pre-training."""
+    """The variant classifier after a masked-k-mer pre-training: accuracy, training, gates and the measures.
+
+    Evaluate and measure the pre-trained classifier, and keep the loss of its pre-training.
+    """
     folder = find_run("pretrained", recipe=RECIPE, device=device)
     values, arrays = measure_folder(folder, 0, device)
     with np.load(folder / "trace.npz", allow_pickle=False) as trace:
@@ -193,7 +199,10 @@ def many_sums(
 
 
 def survey_untrained(device: torch.device) -> Result:
-    """Put the three seeds side by side, arrays with the seed first; and ``many_D_sum`` of :data:`MANY` models."""
+    """The three seeds of the variant classifier before training: the measures on 8 sequences each.
+
+    Put the three seeds side by side, arrays with the seed first; and ``many_D_sum`` of :data:`MANY` models.
+    """
     seeds = [measure_untrained(seed, device=device) for seed in SEEDS]
     longest = max(found["profile"].shape[-1] for found in seeds)
     for found in seeds:
@@ -205,23 +214,7 @@ def survey_untrained(device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "variant-seeds": Experiment(
-        models=("variant-bert-mini",),
-        compute=compute,
-        minutes=30,
-        seed=SEEDS[-1],
-        summary="Three seeds of the variant classifier: accuracy by split, training, the measures on 8 sequences",
-    ),
-    "variant-data-pretraining": Experiment(
-        compute=compute_pretrained,
-        minutes=12,
-        seed=0,
-        summary="The variant classifier after a masked-k-mer pre-training: accuracy, training, gates and the measures",
-    ),
-    "variant-classifier-controls": Experiment(
-        compute=survey_untrained,
-        minutes=6,
-        seed=SEEDS[-1],
-        summary="The three seeds of the variant classifier before training: the measures on 8 sequences each",
-    ),
+    "variant-seeds": Experiment(compute, models=("variant-bert-mini",), minutes=30, seed=SEEDS[-1]),
+    "variant-data-pretraining": Experiment(compute_pretrained, minutes=12, seed=0),
+    "variant-classifier-controls": Experiment(survey_untrained, minutes=6, seed=SEEDS[-1]),
 }

@@ -40,7 +40,10 @@ def curves(x, layer, dials: Tensor = DIALS) -> tuple[Tensor, Tensor]:
 
 
 def turn_dials(device: torch.device) -> Result:
-    """Turn the dial for GPT-2's heads, on positions alone and with random vectors in place of tokens."""
+    """GPT-2's first-layer heads between uniform and sharp attention.
+
+    Turn the dial for GPT-2's heads, on positions alone and with random vectors in place of tokens.
+    """
     return turn(load(checkpoints.find("gpt2"), dtype=torch.float64), device)
 
 
@@ -83,7 +86,9 @@ class FirstLayer:
 
 
 def survey_controls(device: torch.device) -> Result:
-    """Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls.
+    """How far from uniform attention the controls of three models are.
+
+    Return ``(layer, head)`` shares of the full entropy, trained, and ``(level, seed, layer, head)`` of controls.
 
     ``NAME-controls`` has the ladder's levels, ``NAME-sizes`` those of :data:`SIZES`.
     """
@@ -168,7 +173,7 @@ def _with_norms(network: Any, trained: Any) -> Any:
 
 
 def survey_seeds(device: torch.device) -> Result:
-    """Measure every seed, trained where it lies nowhere."""
+    """How far from uniform attention several seeds of gpt2-mini are."""
     return share_of_runs([gpt2_mini_runs.find_run(seed, device) for seed in gpt2_mini_runs.SEEDS], device)
 
 
@@ -179,25 +184,7 @@ def share_of_runs(folders: list[Path], device: torch.device) -> Result:
 
 
 EXPERIMENTS = {
-    "weighted-mean-gpt2": Experiment(
-        "GPT-2's first-layer heads between uniform and sharp attention",
-        turn_dials,
-        models=("gpt2",),
-        minutes=0.3,
-        seed=0,
-    ),
-    "weighted-mean-ladder": Experiment(
-        "How far from uniform attention the controls of three models are",
-        survey_controls,
-        models=("gpt2", *MODELS),
-        minutes=2.5,
-        seed=0,
-    ),
-    "weighted-mean-seeds": Experiment(
-        "How far from uniform attention several seeds of gpt2-mini are",
-        survey_seeds,
-        models=("gpt2-mini",),
-        minutes=25.0,
-        seed=gpt2_mini_runs.SEEDS[-1],
-    ),
+    "weighted-mean-gpt2": Experiment(turn_dials, models=("gpt2",), minutes=0.3, seed=0),
+    "weighted-mean-ladder": Experiment(survey_controls, models=("gpt2", *MODELS), minutes=2.5, seed=0),
+    "weighted-mean-seeds": Experiment(survey_seeds, models=("gpt2-mini",), minutes=25.0, seed=gpt2_mini_runs.SEEDS[-1]),
 }

@@ -71,7 +71,7 @@ def _linear(parts: dict[str, str], names: re.Pattern) -> list[str]:
 
 
 def compute(device) -> Result:
-    """Count over the installed library."""
+    """Which attention modules of transformers have an output projection."""
     root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
     files = sorted(root.rglob("modeling_*.py"))
     found = [(f.parent.name, name, where) for f in files for name, where in judge(f.read_text(encoding="utf-8"))]
@@ -88,4 +88,4 @@ def compute(device) -> Result:
     )
 
 
-EXPERIMENT = Experiment("Which attention modules of transformers have an output projection", compute, minutes=0.6)
+EXPERIMENT = Experiment(compute, minutes=0.6)

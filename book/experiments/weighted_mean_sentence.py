@@ -25,7 +25,7 @@ MARGIN = 6e4  # the lowest score that is kept, in nats below the row's largest; 
 
 
 def compute(device: torch.device) -> Result:
-    """Run both models and their controls on the sentence."""
+    """Heads of two models and of their controls on the dial, for the viewer."""
     values, arrays = {"networks": Value(json.dumps(NETWORKS))}, {}
     for name, task in MODELS.items():
         checkpoint = checkpoints.find(name)
@@ -73,10 +73,4 @@ def multiply_values(rows: Float[Tensor, "head key model"]) -> Float[Tensor, "hea
     return products / products.amax((1, 2), keepdim=True)
 
 
-EXPERIMENT = Experiment(
-    summary="Heads of two models and of their controls on the dial, for the viewer",
-    compute=compute,
-    models=tuple(MODELS),
-    minutes=0.2,
-    seed=0,
-)
+EXPERIMENT = Experiment(compute, models=tuple(MODELS), minutes=0.2, seed=0)

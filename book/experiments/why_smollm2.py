@@ -52,7 +52,10 @@ START = re.compile(r"\s|[^\w\s'\u2019]")
 
 
 def compute(device: torch.device) -> Result:
-    """Read the sentences, and what the heads look at in prose."""
+    """Five heads of SmolLM2 on a dozen sentences, each score in four parts.
+
+    Read the sentences, and what the heads look at in prose.
+    """
     words, network = pretrained.tokenizer(MODEL), pretrained.load(MODEL, task="lm", device=device)
     prose = take(words, [each.text for each in load_documents(*PROSE)]).to(device)
     texts = [words(sentence).input_ids for sentence in SENTENCES]
@@ -180,6 +183,4 @@ def by_word(parts: Float[Tensor, "part query key"], numbers: Sequence[int]):
     return merged[:, rows, columns], attention[rows, columns]
 
 
-EXPERIMENT = Experiment(
-    "Five heads of SmolLM2 on a dozen sentences, each score in four parts", compute, models=(MODEL,), minutes=2, seed=0
-)
+EXPERIMENT = Experiment(compute, models=(MODEL,), minutes=2, seed=0)

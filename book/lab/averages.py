@@ -16,8 +16,6 @@ from analysis.statistics.intervals import Interval, mean_interval
 def mean(values: Sequence[float | Tensor]) -> float:
     """Return the mean of numbers, on whatever device each of them is.
 
-    Examples
-    --------
     >>> mean([1.0, 2.0])
     1.5
     """
@@ -27,8 +25,6 @@ def mean(values: Sequence[float | Tensor]) -> float:
 def interval(values: Sequence[float | Tensor]) -> Interval:
     """Return the mean over texts, one number for each, and its 95 % interval, which is nan for a single text.
 
-    Examples
-    --------
     >>> interval([0.5])
     Interval(value=0.5, low=nan, high=nan)
     """
@@ -39,8 +35,6 @@ def interval(values: Sequence[float | Tensor]) -> Interval:
 def over_heads(values: np.ndarray, leading: int) -> np.ndarray:
     """Average over heads, where there are any, after so many leading axes and the layer.
 
-    Examples
-    --------
     >>> over_heads(np.ones((2, 6, 12)), 1).shape, over_heads(np.ones((5, 2, 6)), 2).shape
     ((2, 6), (5, 2, 6))
     """
@@ -50,8 +44,6 @@ def over_heads(values: np.ndarray, leading: int) -> np.ndarray:
 def by_layer(values: np.ndarray, axis: int = 1) -> Float[np.ndarray, " layer"]:
     """Average over all axes but that of the layers.
 
-    Examples
-    --------
     >>> values = np.array([[1.0, 2.0], [3.0, 5.0]])
     >>> by_layer(values).tolist(), by_layer(values, 0).tolist()
     ([2.0, 3.5], [1.5, 4.0])

@@ -75,15 +75,7 @@ NUMBERS = (
 
 
 class Census(streaming.Sums):
-    """Sums over texts: scores and names by head, numbers by text, and the statistics of all maps.
-
-    Parameters
-    ----------
-    texts
-        How many there are.
-    layers, heads, positions
-        Of the model.
-    """
+    """Sums over texts: scores and names by head, numbers by text, and the statistics of all maps."""
 
     def __init__(self, texts: int, layers: int, heads: int, positions: int, device: torch.device | str = "cpu"):
         """Start with nothing counted."""
@@ -134,17 +126,7 @@ def ratio_interval(part: np.ndarray, whole: np.ndarray, level: float = 0.95) -> 
 def take_census(model: torch.nn.Module, tokenizer, texts: Sequence[str]) -> Census:
     """Count the gates of a model on texts, one text at a time, layer by layer.
 
-    Parameters
-    ----------
-    model, tokenizer
-        As ``pretrained.load`` and ``pretrained.tokenizer`` give them.
-    texts
-        Cut to what the model takes.
-
-    Raises
-    ------
-    ValueError
-        If there is no text, or one has fewer tokens than a map that can be read (its number is named).
+    The model and its tokenizer are as ``pretrained`` gives them; texts are cut to what the model takes.
     """
     if not texts:
         raise ValueError("texts is empty: there is nothing to take a census of")

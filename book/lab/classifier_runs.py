@@ -37,19 +37,8 @@ def find_run(
 ) -> Path:
     """Return the folder of a trained classifier, ``ANALYSIS_RUNS/name`` or ``runs/name``; train it if there is none.
 
-    Parameters
-    ----------
-    recipe
-        What to train.
-    folder
-        Real lineages to train around; without it the gene is invented, and seed 0 of ``MINI`` is the bundled one.
-    watch
-        Whether to read gates and rows while it is trained; if not, only the accuracy is looked at, ``LOOKS`` times.
-
-    Raises
-    ------
-    ValueError
-        If the folder of that name holds another recipe or seed.
+    ``folder`` has real lineages to train around; without it the gene is invented, and seed 0 of ``MINI`` is the bundled
+    one. With ``watch`` gates and rows are read while it is trained; else only the accuracy, ``LOOKS`` times.
     """
     if folder is None and seed == 0 and recipe == dna_classifier.MINI:
         return checkpoints.find("variant-bert-mini").folder

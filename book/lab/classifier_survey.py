@@ -62,18 +62,7 @@ class Run:
 
 
 def open_run(folder: str | Path, backbones: Path | None = None, device: torch.device | str = "cpu") -> Run:
-    """Load a published classifier and simulate its data again from its card.
-
-    Parameters
-    ----------
-    backbones
-        The folder of real lineages, for a classifier that was trained around them.
-
-    Raises
-    ------
-    ValueError
-        If the data made again do not have the published vocabulary: the card is of another version.
-    """
+    """Load a published classifier and simulate its data again from its card, around the lineages of a folder."""
     folder = Path(folder)
     card = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     data = dna_classifier.make_data(dna_classifier.Recipe(**card["recipe"]), card["seed"], backbones)
@@ -100,12 +89,7 @@ def pass_all(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[LayerAct
 def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -> dict[str, np.ndarray]:
     """Measure one sequence in a BERT classifier, rows of padding left out and, where there are any, also counted.
 
-    Parameters
-    ----------
-    inputs
-        ``input_ids`` and ``attention_mask`` of one sequence, as ``Data.encode`` gives them, padded or not.
-    read
-        Whether to read the gates, which takes most of the time.
+    ``inputs`` are as ``Data.encode`` gives them; to ``read`` the gates takes most of the time.
 
     Returns
     -------
@@ -116,8 +100,6 @@ def measure(model: nn.Module, inputs: dict[str, Tensor], *, read: bool = True) -
         queries and from [CLS], ``(layer, key)``; ``gates`` ``(layer, head, gate)`` and ``columns`` ``(layer, key)``,
         the directional part; ``probabilities`` of the classes.
 
-    Notes
-    -----
     Ledger B-12 to B-14, B-42 to B-58, B-72 to B-86.
     """
     passed, keep = pass_all(model, inputs)
@@ -182,13 +164,7 @@ def survey(
 
 
 def correct(data: dna_classifier.Data, indices: np.ndarray, probabilities: np.ndarray, per_class: int) -> list[int]:
-    """Choose the first ``per_class`` correctly classified sequences of each class, class after class.
-
-    Raises
-    ------
-    ValueError
-        If a class has fewer (it is named).
-    """
+    """Choose the first ``per_class`` correctly classified sequences of each class, class after class."""
     chosen = []
     for number, label in enumerate(data.labels):
         right = [

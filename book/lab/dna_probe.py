@@ -37,11 +37,6 @@ def make_probe(
 
     The sequences are chosen by class in alphabetical order; the same ones every time. With ``pad_to`` the rows of
     padding exist as well, and neither are seen nor count.
-
-    Raises
-    ------
-    ValueError
-        If the validation part has fewer classes than ``sequences``.
     """
     first: dict[str, int] = {}
     for i in data.parts.validation:
@@ -66,8 +61,6 @@ def look(model: nn.Module, coded: Sequence[dict[str, Tensor]]) -> dict[str, np.n
         unit row (0 to 1), means over sequences; ``entropy``, of a row as a share of ln n, over heads too;
         ``gates`` ``(layer, gate)``, the mean share of attention over heads, in the order of ``gates.GATES``.
 
-    Notes
-    -----
     "The geometry of BERT", sections 4 and 5.
     """
     layers, every = model.config.num_hidden_layers, len(coded)

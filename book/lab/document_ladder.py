@@ -33,16 +33,7 @@ def survey_documents(
 ) -> Result:
     """Measure MiniLM on every document, and each of its controls in the mean over the same or fewer documents.
 
-    Parameters
-    ----------
-    measure
-        Measures a network on one text; it is also given the trained network, whose biases a control can borrow.
-    each, each_of_controls
-        So many documents of every kind; all by default.
-    dtype, device
-        Of the networks.
-    tolerance
-        Of every array.
+    ``measure`` is given a network, a text, and the trained network, whose biases a control can borrow.
 
     Returns
     -------

@@ -26,15 +26,8 @@ class Document:
 def load_documents(*kinds: str, each: int | None = None) -> list[Document]:
     """Return the bundled documents, kind by kind.
 
-    Parameters
-    ----------
-    kinds
-        Which of :data:`KINDS`, all by default, and of :data:`LANGUAGES`.
-    each
-        Only so many of every kind.
+    The kinds are of :data:`KINDS`, all by default, or of :data:`LANGUAGES`; ``each`` limits every one.
 
-    Examples
-    --------
     >>> len(load_documents())
     24
     >>> [document.name for document in load_documents("narrative", each=2)]

@@ -23,8 +23,6 @@ from book.lab.reference_modules import attention_module
 def largest(difference: Tensor) -> float:
     """Return the largest absolute entry.
 
-    Examples
-    --------
     >>> from torch import tensor
     >>> largest(tensor([1.0, -2.0]))
     2.0

@@ -24,15 +24,7 @@ SEEDS = range(5)
 
 
 def find_run(seed: int, device: torch.device | str = "cpu") -> Path:
-    """Return the folder of the gpt2-mini of one seed; train it if there is none.
-
-    Raises
-    ------
-    Refused
-        If a folder of its name holds something else.
-    ValueError
-        If the folder holds another seed, or a training of another length.
-    """
+    """Return the folder of the gpt2-mini of one seed; train it if there is none."""
     if seed == 0:
         return checkpoints.find(gpt2_mini.NAME).folder
     places = [Path(parent, f"{gpt2_mini.NAME}-{seed}") for parent in (os.environ.get(RUNS), "runs") if parent]

@@ -26,40 +26,23 @@ NULL = 50.0
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the walkthrough; the defaults are its equations taken at their word, with the sum over all keys.
+    """One way to read the walkthrough; the defaults are its equations at their word, with the sum over all keys."""
 
-    Attributes
-    ----------
-    scores
-        ``"y_i A y_j"`` (query left), ``"y_j A y_j"`` (as equations 4 and 9 print it) or ``"y_j A y_i"``.
-    shown
-        Whether the score tables are printed before or after the mask (masked scores as 0).
-    normaliser
-        What each softmax sums over: ``"all s"``, and then masked; ``"s <= i"``; ``"s < i"``; or ``"all s, then s <=
-        i"``: over all keys, masked, and divided by the row sum plus 1e-9.
-    empty
-        What a row gets that is left with no weight at all: nothing, or itself, in every row or in the first one only.
-    weak
-        Weights of at most one half are kept, or dropped before they are used.
-    summed
-        What the output sums over: ``"j <= i"``, ``"j < i"``, or ``"j <= i, i > 0"`` (the first row writes nothing).
-    gain
-        What ``V_2`` multiplies by: 100 as printed, or 1.
-    rounding
-        Tables rounded to tenths, to whole numbers (halves to even), or to whole numbers (halves up).
-    attention
-        ``"softmax"``; ``"hard"``, equal weights on the visible keys that match, those with a score above 0; or
-        ``"null key"``, a softmax over the visible keys and one more key of half the sharpness and no value.
-    """
-
+    # the query is left; equations 4 and 9 print the second
     scores: Literal["y_i A y_j", "y_j A y_j", "y_j A y_i"] = "y_i A y_j"
+    # where the score tables are printed; masked scores as 0
     shown: Literal["before the mask", "after the mask"] = "before the mask"
+    # what each softmax sums over; the first is masked then, the last masked and divided by the row sum plus 1e-9
     normaliser: Literal["all s", "s <= i", "s < i", "all s, then s <= i"] = "all s"
+    # what a row gets that is left with no weight at all
     empty: Literal["nothing", "itself", "itself, first row"] = "nothing"
+    # weights of at most one half, before they are used
     weak: Literal["kept", "dropped"] = "kept"
+    # what the output sums over; in the last the first row writes nothing
     summed: Literal["j <= i", "j < i", "j <= i, i > 0"] = "j <= i"
-    gain: Literal[100, 1] = 100
-    rounding: Literal["tenths", "whole, halves to even", "whole, halves up"] = "tenths"
+    gain: Literal[100, 1] = 100  # what V_2 multiplies by; 100 is printed
+    rounding: Literal["tenths", "whole, halves to even", "whole, halves up"] = "tenths"  # of the tables
+    # hard: equal weights on visible keys with a score above 0; null key: one more key, half as sharp, without a value
     attention: Literal["softmax", "hard", "null key"] = "softmax"
 
     def departures(self) -> dict[str, object]:
@@ -90,8 +73,6 @@ def every() -> list[Reading]:
 def tables(tokens: Int[Tensor, " position"], vocab: int, reading: Reading) -> dict[str, Float[Tensor, "row column"]]:
     """Return the six tables as a reading would print them, for any sequence.
 
-    Examples
-    --------
     With the mask before the softmax an unseen token attends to all tokens so far:
 
     >>> tables(torch.tensor([0, 1]), 2, Reading(normaliser="s <= i"))["weights 2"]

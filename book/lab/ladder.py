@@ -30,16 +30,7 @@ class Survey:
 def load_survey(name: str, survey: Callable[..., Mapping[str, np.ndarray]], inputs: Inputs, count: int) -> Survey:
     """Load the record of a survey, or survey the reader's model and texts.
 
-    Parameters
-    ----------
-    name
-        The experiment that recorded the survey of the book's own model and texts.
-    survey
-        Measures a model, given by name or folder, on passages.
-    inputs
-        What the chapter is executed with.
-    count
-        The most passages that are surveyed for a reader.
+    ``survey`` measures a model, given by name or folder, on passages, for a reader at most ``count`` of them.
     """
     if inputs.departs:
         passages = texts.passages(count=count, source=inputs.texts)
@@ -51,8 +42,6 @@ def load_survey(name: str, survey: Callable[..., Mapping[str, np.ndarray]], inpu
 def by_network(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
     """Sort the arrays of a survey by network: the names of the control's begin with ``control_``.
 
-    Examples
-    --------
     >>> by_network({"cosine": np.zeros(1), "control_cosine": np.ones(1)})
     {'trained': {'cosine': array([0.])}, 'control': {'cosine': array([1.])}}
     """
@@ -71,8 +60,6 @@ def measure_controls(
 ) -> Float[np.ndarray, "level seed *measure"]:
     """Measure each control's network, by level in the order of ``LEVELS`` and by seed.
 
-    Examples
-    --------
     >>> controls = [Control(level, seed, 10 * k + seed) for seed in (0, 1) for k, level in enumerate(LEVELS)]
     >>> measure_controls(controls, np.float64)[:, 1].tolist()
     [1.0, 11.0, 21.0]

@@ -34,8 +34,6 @@ def over_units(values: np.ndarray) -> np.ndarray:
 def by_depth(depth: int, shares: Sequence[float] = (0.0, 0.4, 1.0)) -> tuple[int, ...]:
     """Choose layers by their share of a model's depth: the first, one before the middle, the last; none twice.
 
-    Examples
-    --------
     >>> by_depth(6), by_depth(12), by_depth(2)
     ((0, 2, 5), (0, 4, 11), (0, 1))
     """
@@ -54,11 +52,6 @@ def lines(
     """Draw curves over layers, a panel a title, with intervals; ``level`` is a line (or one a panel) and its label.
 
     Where no curve goes below 0 the axis begins there: an interval that reaches further says no more about a share.
-
-    Raises
-    ------
-    ValueError
-        If there is not one label of an axis a panel, or one label names curves of two looks: the legend is common.
     """
     _check_looks([line for curves in panels.values() for line in curves])
     figure, axes = style.panels(ax, 1, len(panels), size=size)

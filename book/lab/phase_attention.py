@@ -24,8 +24,6 @@ def kept_within(attention: Float[Tensor, "*head query key"], groups: Int[np.ndar
 
     Where attention is uniform it is the share of pairs that are of one group.
 
-    Examples
-    --------
     >>> kept_within(torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]]]), np.array([0, 0, 5]))
     tensor([0.6667])
     """
@@ -41,8 +39,6 @@ def turn_at(
     A turn is the total variation between the mean of so many rows before a place and the mean of as many from it on.
     Elsewhere is further than two windows from all places.
 
-    Examples
-    --------
     >>> blocks = torch.eye(2).repeat_interleave(4, 0).repeat_interleave(4, 1)[None] / 4
     >>> drifting = 0.9 * blocks + 0.1 * torch.eye(8)
     >>> turn_at(drifting, np.array([4]), window=1).round().tolist()

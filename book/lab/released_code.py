@@ -57,8 +57,6 @@ def stored_blocks(W: Float[Tensor, "head model channel"]) -> Float[Tensor, "head
     holds what the features ``h c`` to ``h c + c - 1`` contribute to all outputs. It is the head's matrix if the whole
     weight is symmetric.
 
-    Examples
-    --------
     >>> stored_blocks(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])).squeeze(-1)
     tensor([[1., 3.],
             [2., 4.]])
@@ -91,8 +89,6 @@ def cone_index(rows: Float[Tensor, "*batch position model"]) -> Float[Tensor, "*
 
     Between 0 and the number of rows. (5.1) sums the rows as they are.
 
-    Examples
-    --------
     >>> cone_index(torch.tensor([[3.0, 0.0], [5.0, 0.0]]))
     tensor(2.)
     """
@@ -105,8 +101,6 @@ def value_entropy(maps: Float[Tensor, "*batch query key"], bins: int = BINS) -> 
     The bins are equal, from the smallest entry to the largest, closed on the right. Where an entry stands does not
     matter. A map with one value has entropy 0; the most is ln ``bins``.
 
-    Examples
-    --------
     >>> value_entropy(torch.full((4, 4), 0.25))
     tensor(0.)
     >>> value_entropy(torch.eye(2)).exp().round(decimals=3)  # as many zeros as ones
@@ -129,8 +123,6 @@ def blank_from(
     ``end`` is where [SEP] stands: its row and column, and those of the padding after it, are zeros in the code's maps.
     The rows that are left no longer sum to 1.
 
-    Examples
-    --------
     >>> blank_from(torch.eye(3), end=2, size=3).diagonal()
     tensor([1., 1., 0.])
     """
@@ -142,8 +134,6 @@ def blank_from(
 def minimal_keys(attention: Attention, share: float = SHARE) -> Int[Tensor, "*batch head query"]:
     """Count the fewest keys of each row that together hold a share of its attention.
 
-    Examples
-    --------
     >>> minimal_keys(torch.tensor([[[0.5, 0.45, 0.05], [0.95, 0.05, 0.0], [0.4, 0.3, 0.3]]]))
     tensor([[2, 1, 3]])
     """
@@ -155,8 +145,6 @@ def minimal_keys(attention: Attention, share: float = SHARE) -> Int[Tensor, "*ba
 def padded_words(bases: str) -> list[str]:
     """Cut a gene as the code does: N is added until the length is a multiple of the word's, then one word every nine.
 
-    Examples
-    --------
     >>> len(padded_words("A" * 3822)), len(kmers("A" * 3822))
     (425, 424)
     """
@@ -166,8 +154,6 @@ def padded_words(bases: str) -> list[str]:
 def split_sizes(sequences: int) -> tuple[int, int, int]:
     """Return how many sequences are trained on, validated on and tested, rounded up as scikit-learn rounds.
 
-    Examples
-    --------
     >>> split_sizes(49_403)
     (36360, 3162, 9881)
     """
@@ -179,8 +165,6 @@ def split_sizes(sequences: int) -> tuple[int, int, int]:
 def count_updates(training: int) -> tuple[int, int]:
     """Return the updates that the schedule of the learning rate is made for, and those of its warm-up.
 
-    Examples
-    --------
     >>> count_updates(36_360)
     (18180, 1818)
     """

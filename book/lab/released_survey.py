@@ -249,8 +249,6 @@ def singular_values(matrix: Float[Tensor, "*batch row column"]) -> Float[Tensor,
 def rank(matrix: Float[Tensor, "*batch row column"]) -> Int[Tensor, "*batch"]:
     """Count the singular values above numpy's threshold for single precision: sides times precision times largest.
 
-    Examples
-    --------
     >>> rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """

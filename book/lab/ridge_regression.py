@@ -9,8 +9,6 @@ def fit_ridge(
 ) -> Float[Tensor, "other output"]:
     """Predict y at new rows by ridge regression; the ridge is in units of the mean squared column of x.
 
-    Examples
-    --------
     >>> from torch import tensor
     >>> x = tensor([[0.0], [1.0], [2.0]])
     >>> fit_ridge(x, 2 * x + 1, tensor([[3.0]]), ridge=0.0)
@@ -32,8 +30,6 @@ def fit_ridge(
 def explained(predicted: Float[Tensor, "row output"], y: Float[Tensor, "row output"]) -> Float[Tensor, ""]:
     """Return the share of y's variance that a prediction explains; below 0 where its mean would do better.
 
-    Examples
-    --------
     >>> from torch import tensor
     >>> explained(tensor([[0.0], [1.0]]), tensor([[0.0], [2.0]]))
     tensor(0.5000)

@@ -41,29 +41,14 @@ class Scores:
 
     ``previous`` holds, by layer, the attention to the previous position of each head in each way that is watched, from
     the same queries and keys, summed over rows that have a previous position; ``rows`` counts these.
-
-    Attributes
-    ----------
-    biases
-        By layer, what is constant in queries and in keys before they are turned: the biases, or the mean query and key.
-    rotary
-        How they are turned; ``None`` where they are not.
-    drop
-        The parts to leave out.
-    head
-        ``(layer, head)`` of the only head to leave them out of; default all.
-    instead
-        By layer, ``(head, query, key)`` nats that take the place of what is left out.
-    watch
-        Which of :data:`WAYS` to watch the attention to the previous position in; default none.
     """
 
-    biases: Biases
-    rotary: Rotary | None
-    drop: Collection[str] = ()
-    head: tuple[int, int] | None = None
-    instead: Sequence[Float[Tensor, "head query key"]] | None = None
-    watch: Collection[str] = ()
+    biases: Biases  # by layer, what is constant in queries and keys before they are turned: biases, or the means
+    rotary: Rotary | None  # ``None`` where they are not turned
+    drop: Collection[str] = ()  # the parts to leave out
+    head: tuple[int, int] | None = None  # ``(layer, head)`` of the only head to leave them out of
+    instead: Sequence[Float[Tensor, "head query key"]] | None = None  # by layer, nats in the place of what is left out
+    watch: Collection[str] = ()  # which of :data:`WAYS` to watch the attention to the previous position in
     previous: dict[int, Float[Tensor, "way head"]] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
 

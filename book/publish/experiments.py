@@ -71,11 +71,6 @@ def live_or_record(
     -------
     tuple
         The record (whose numbers a page shows either way) and the sentence that says which of the two ran.
-
-    Raises
-    ------
-    Disagrees
-        If the recomputed numbers differ from the record beyond its tolerances.
     """
     record, spec = load(name), find(name)
     origin = f"recorded on {record.provenance['device']} in {record.provenance['seconds']:.0f} s"

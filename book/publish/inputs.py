@@ -77,13 +77,6 @@ def choose_inputs(
         The families that the chapter is about, such as ``("bert",)``; default: that of ``own``.
     whole
         Whether the chapter runs the model, so that its attention parameters alone are not enough.
-
-    Raises
-    ------
-    ValueError
-        If the device is none that this machine has.
-    WrongFamily, MissingTensor, NotFound
-        If another model than ``own`` cannot take its place; see :func:`analysis.models.pretrained.check_choice`.
     """
     where = devices.choose(device)
     if model != own:

@@ -57,11 +57,6 @@ def finding(label: str, *, when: Callable, turned_by: Mapping[str, object]) -> N
     """Hold a finding of the book to its numbers, as :func:`judge` holds a verdict; nothing is shown.
 
     The label is that of the finding in ``book/known_elsewhere.yml``, which stands in the text as ``{known}`label```.
-
-    Raises
-    ------
-    AssertionError
-        If, for the book's own inputs, the condition does not hold, or a counterfeit does not turn it.
     """
     held(label, when, turned_by)
 

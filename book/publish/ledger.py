@@ -103,13 +103,7 @@ def testable() -> list[Claim]:
 
 
 def collect(folder: Path = ROOT / "book" / "recorded") -> dict[str, Verdict]:
-    """Gather the verdicts among the chapters' text outputs (one JSON file a chapter).
-
-    Raises
-    ------
-    BadLedger
-        If two cells judge the same claim, one judges what is no claim, or a file is not whole.
-    """
+    """Gather the verdicts among the chapters' text outputs (one JSON file a chapter)."""
     given = (verdict for path in sorted(folder.rglob("*.json")) for verdict in _emitted(path, folder))
     return ledger.gather(claims(), given)
 

@@ -1,15 +1,16 @@
 """Records: results that are kept in files, each number with its tolerance, each file with its provenance and a seal.
 
-An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` (and ``.npz`` for arrays) of
-a folder, :func:`load` reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
+An :class:`Experiment` computes a :class:`Result`; :func:`write` puts it into ``NAME.json`` of a folder, :func:`load`
+reads it; :func:`compare` holds a new result to it. A record is never edited by hand.
 """
 
+import base64
 import hashlib
-import io
 import json
 import math
 import os
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 
 from analysis.core import device
-from analysis.core.files import lock, make_writable, write_atomically
+from analysis.core.files import make_writable, write_atomically
 from analysis.models import checkpoints
 
 ROOM = 1.25
@@ -106,11 +107,12 @@ class Experiment:
     """Something worth recording: its inputs (models by name, data by folder name) and how to compute it.
 
     ``minutes`` is what it takes on two cores; ``command`` repeats it. The book's experiments leave ``name`` and
-    ``command`` empty: the place of their module gives both.
+    ``command`` empty: the place of their module gives both. The summary is by default the first line of what
+    ``compute`` says of itself.
     """
 
-    summary: str
     compute: Callable[[torch.device], Result]
+    summary: str = ""
     name: str = ""
     command: str = ""
     models: tuple[str, ...] = ()
@@ -118,6 +120,10 @@ class Experiment:
     minutes: float | int = 0.1
     seed: int | None = None
     needs_gpu: bool = False
+
+    def __post_init__(self):
+        said = (self.compute.__doc__ or "").partition("\n")[0].removesuffix(".")
+        object.__setattr__(self, "summary", self.summary or said)
 
     def missing(self) -> list[str]:
         """Name the inputs that are not on this machine; a stand-in does not count as the model it stands in for."""
@@ -148,15 +154,7 @@ def data_folder(name: str) -> Path | None:
 
 
 def write(experiment: Experiment, where: torch.device | None, folder: Path) -> Path:
-    """Compute an experiment and write ``NAME.json`` and its arrays, ``NAME.npz``: under temporary names, then renamed.
-
-    Raises
-    ------
-    NotFound
-        If an input is not on this machine.
-    ValueError
-        If a number is not finite, a tolerance belongs to no array, or an array would be pickled.
-    """
+    """Compute an experiment and write ``NAME.json``, under a temporary name that is then changed."""
     if absent := experiment.missing():
         raise checkpoints.NotFound(f"{experiment.name} needs {', '.join(absent)}")
     make_writable(folder)
@@ -165,17 +163,14 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
     result = experiment.compute(where)
     seconds = time.perf_counter() - start
     _check_finite(experiment.name, result)
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **{name: np.asarray(array) for name, array in result.arrays.items()})
     body = {
         "experiment": experiment.name,
         "summary": experiment.summary,
         "values": {key: _sparse(asdict(value)) for key, value in result.values.items()},
         "arrays": {
-            key: {"shape": list(a.shape), "dtype": str(a.dtype), "tolerance": result.tolerances.get(key, 0.0)}
-            for key, a in result.arrays.items()
+            key: {"tolerance": result.tolerances.get(key, 0.0), **pack(np.asarray(array))}
+            for key, array in result.arrays.items()
         },
-        "arrays_sha256": hashlib.sha256(packed.getvalue()).hexdigest() if result.arrays else None,
         "provenance": {
             "models": [checkpoints.find(name).provenance() for name in experiment.models],
             "data": list(experiment.data),
@@ -185,21 +180,29 @@ def write(experiment: Experiment, where: torch.device | None, folder: Path) -> P
     }
     body["sha256"] = seal(body)
     path = folder / f"{experiment.name}.json"
-    with lock(folder):  # of two who write the same record, the arrays of one must not stand beside the other's values
-        if result.arrays:
-            write_atomically(path.with_suffix(".npz"), packed.getvalue())
-        write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(path, (json.dumps(body, indent=1, allow_nan=False) + "\n").encode())
     return path
 
 
-def load(name: str, folder: Path) -> Record:
-    """Read a record and check its seal.
+def pack(array: np.ndarray) -> dict[str, object]:
+    """Return an array as JSON holds it: its shape, its dtype, and its entries compressed, in base64."""
+    data = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "data": data}
 
-    Raises
-    ------
-    BadRecord
-        If a file is missing, truncated, was edited after it was written, or is another's record.
+
+def unpack(shape: list[int], dtype: str, data: str) -> np.ndarray:
+    """Return the array that :func:`pack` was given.
+
+    >>> unpack(**pack(np.array([[1.5], [2.0]])))
+    array([[1.5],
+           [2. ]])
     """
+    entries = bytearray(zlib.decompress(base64.b64decode(data)))
+    return np.frombuffer(entries, dtype).reshape(shape)
+
+
+def load(name: str, folder: Path) -> Record:
+    """Read a record and check its seal."""
     path = folder / f"{name}.json"
     again = f"record {name} again"
     try:
@@ -214,30 +217,18 @@ def load(name: str, folder: Path) -> Record:
         raise BadRecord(f"{path} is the record of {body.get('experiment')!r}; {again}")
     try:
         values = {k: Value(**v) for k, v in body["values"].items()}
-        arrays = _load_arrays(folder / f"{name}.npz", body, again) if body["arrays"] else {}
-        tolerances = {k: v["tolerance"] for k, v in body["arrays"].items()}
+        tolerances = {k: v.pop("tolerance") for k, v in body["arrays"].items()}
+        arrays = {k: unpack(**v) for k, v in body["arrays"].items()}
         said = {"summary": body["summary"], "provenance": body["provenance"]}
         return Record(values, arrays, tolerances, name=name, **said)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:
         raise BadRecord(f"{path} has a right seal and is no record ({error!r}); {again}") from None
-
-
-def _load_arrays(path: Path, body: dict, again: str) -> dict[str, np.ndarray]:
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != body["arrays_sha256"]:
-        raise BadRecord(f"{path} is missing or not the file that was recorded; {again}")
-    with np.load(path, allow_pickle=False) as packed:
-        return {name: packed[name] for name in body["arrays"]}
 
 
 def check_provenance(experiment: Experiment, record: Record) -> None:
     """Hold a record's words to its experiment: the summary, and of the inputs also what is known of its models.
 
     Of a model the licence, where it is known by name, and the sha256 of its files, where they are pinned or here.
-
-    Raises
-    ------
-    BadRecord
-        Naming what differs.
     """
     said, again = record.provenance, f"record {record.name} again"
     stated = {"data": list(experiment.data), "seed": experiment.seed, "command": experiment.command}
@@ -272,14 +263,7 @@ def _pinned(name: str) -> set[str]:
 
 
 def compare(result: Result, record: Record) -> None:
-    """Hold a result to a record, and the record's tolerances to those that the result states.
-
-    Raises
-    ------
-    Disagrees
-        If a value or an array is missing, new, of another shape, or beyond its recorded tolerance; its interval, sample
-        size or unit is another; or the record allows more than the result states (:data:`ROOM`).
-    """
+    """Hold a result to a record, and the record's tolerances to those that the result states."""
     wrong = [
         f"{kind} {name} is only in the {'record' if name in there else 'result'}"
         for kind, here, there in (("value", result.values, record.values), ("array", result.arrays, record.arrays))

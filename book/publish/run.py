@@ -63,13 +63,7 @@ def parameters(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def inject(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.NotebookNode:
-    """Return a copy of a notebook in which some of its parameters are set, in a cell of their own behind theirs.
-
-    Raises
-    ------
-    LookupError
-        If the chapter has no parameter of that name, so that setting it would have no effect.
-    """
+    """Return a copy of a notebook in which some of its parameters are set, in a cell of their own behind theirs."""
     known = parameters(notebook)
     if unknown := sorted(values.keys() - set(known)):
         raise LookupError(
@@ -216,15 +210,6 @@ def run(chapter: str, out: Path, values: dict[str, str], *, html: bool = True) -
         What to set of the chapter's parameters, such as ``{"MODEL": "models/my-bert"}``.
     html
         Whether to render the page as well.
-
-    Raises
-    ------
-    LookupError
-        If the chapter has no parameter of that name.
-    Failed
-        If a cell of the chapter raised.
-    Refused
-        If the folder holds anything and no earlier run of this chapter made it, or another run writes into it.
     """
     notebook = inject(read(chapter), values) if values else read(chapter)
     with claim_folder(out, f"run of {chapter}"):

@@ -56,13 +56,6 @@ def table(frame: "pd.DataFrame", caption: str, form: str | Mapping[str, str] = F
         How floats are written, for all columns or by column; the others are written with two decimals. Whole numbers
         are written as they are, truth values as yes and no, and missing values as nothing.
 
-    Raises
-    ------
-    ValueError
-        If the caption is empty, or ``form`` names a column that the frame does not have.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"b_Q": [0.5, 0.25], "heads": [12, 8]}, index=pd.Index(["GPT-2", "mini"], name="model"))
     >>> table(frame, "The share of b_Q.", {"b_Q": ".0%"})

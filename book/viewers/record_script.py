@@ -19,11 +19,6 @@ def scripts(name: str) -> dict[str, str]:
     """Return the scripts of a record by their names; each sets ``Play.models`` of its name to values and arrays.
 
     The first has the record's name, and in it ``heads`` is how many scripts there are for single heads.
-
-    Raises
-    ------
-    ValueError
-        If an array has a dtype that ``Play.array`` does not read, or a script would be too heavy for a page.
     """
     record = records.load(name, experiments.FOLDER)
     values = {key: value.value for key, value in record.values.items()}

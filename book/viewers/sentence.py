@@ -31,8 +31,6 @@ def take_apart(text: str = TEXT) -> tuple[dict[str, Map], Map, dict[str, str | i
     What a query does not see is nan, and each part is less its mean. The query shown at first is the one, in the last
     third of the sentence, with the largest weight on a single earlier key.
 
-    Examples
-    --------
     >>> parts, weights, start = take_apart("The list of the names.")
     >>> bool(np.allclose(np.nansum(weights, axis=1), 1)), start["key"] < start["query"]
     (True, True)

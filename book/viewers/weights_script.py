@@ -52,12 +52,6 @@ def script(name: str, folder: Path = BUNDLED) -> str:
 
     ``tensors`` names each parameter's first entry and length in ``data``, the entries of all of them as 16-bit
     floats, in base64. Names and layouts are GPT-2's.
-
-    Raises
-    ------
-    ValueError
-        If the model is of another family, a parameter is too large for half precision, or the script too heavy for a
-        page.
     """
     from safetensors.numpy import load_file
 

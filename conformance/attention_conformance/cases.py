@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-MODELS = Path(__file__).parent / "models"
+MODELS = Path(__file__).with_name("models.zip")
+"""A folder a model; ``models.json`` beside it lists their layers."""
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}
 
 
@@ -23,10 +24,9 @@ def _unpacked() -> tempfile.TemporaryDirectory:
 @functools.cache
 def unpack(model: str) -> Path:
     """Unpack a model, once in a process; return its folder."""
-    folder = Path(_unpacked().name, model)
-    with zipfile.ZipFile(MODELS / f"{model}.zip") as archive:
-        archive.extractall(folder)
-    return folder
+    with zipfile.ZipFile(MODELS) as archive:
+        archive.extractall(_unpacked().name, [name for name in archive.namelist() if name.startswith(f"{model}/")])
+    return Path(_unpacked().name, model)
 
 
 class NotOffered(Exception):
@@ -116,7 +116,7 @@ class Case:
 
 def cases(*models: str) -> list[Case]:
     """List the layers of all models, or of those that are named."""
-    index = json.loads((MODELS / "index.json").read_text(encoding="utf-8"))["models"]
+    index = json.loads(MODELS.with_suffix(".json").read_text(encoding="utf-8"))["models"]
     return [
         Case(name, key, entry["class"], **about, rounded=entry["rounded"], up_to_row=entry["up_to_row"])
         for name, entry in index.items()

@@ -38,8 +38,6 @@ class Lookup:
 
     Ties go to the first class in the alphabet; a key that training never had gets the most frequent class of all.
 
-    Examples
-    --------
     >>> train = [Gene("a", "ACG", "Mu"), Gene("b", "ACGT", "Beta"),
     ...          Gene("c", "ACCT", "Beta")]
     >>> Lookup(by_length).fit(train).predict([Gene("x", "TTT"), Gene("y", "T")])
@@ -71,17 +69,9 @@ def _commonest(counter: Counter) -> str:
 class KmerRegression:
     """Logistic regression on which k-mers are present; their order and number do not count.
 
-    Parameters
-    ----------
-    aligned
-        Cut the words from the alignment, gaps included as a letter, so that a deletion moves no later word; else
-        from the bases alone, as BERT gets them.
-    strength
-        Inverse of the penalty on squared weights (scikit-learn's ``C``).
-
-    Notes
-    -----
-    A word that training did not have counts for nothing. Words with ambiguity codes are words like others.
+    With ``aligned`` the words are cut from the alignment, gaps included as a letter, so that a deletion moves no later
+    word; else from the bases alone, as BERT gets them. ``strength`` is the inverse of the penalty on squared weights. A
+    word that training did not have counts for nothing. Words with ambiguity codes are words like others.
     """
 
     def __init__(self, aligned: bool = False, strength: float = 1.0):
@@ -121,14 +111,9 @@ class NearestLineage:
     The consensus of a lineage is the most frequent of A, C, G, T and gap in each column of its training sequences.
     A sequence's ambiguous letters are not compared.
 
-    Parameters
-    ----------
-    aligned
-        Compare columns of the alignment, a gap being a fifth letter; else base with base counted from the first, so
-        that everything after a deletion is compared with the wrong neighbour.
+    With ``aligned`` columns of the alignment are compared, a gap being a fifth letter; else base with base counted from
+    the first, so that everything after a deletion is compared with the wrong neighbour.
 
-    Examples
-    --------
     >>> train = [Gene("a", "AAAA", "Mu", "m"), Gene("b", "CCCC", "Beta", "b")]
     >>> NearestLineage(aligned=False).fit(train).predict([Gene("x", "ANNA"),
     ...                                                   Gene("y", "CACC")])

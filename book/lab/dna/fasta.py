@@ -42,8 +42,6 @@ def read_fasta(path: str | Path, labels: str | Path | None = None, *, aligned: b
     aligned
         Allow gaps; all records must then have the same number of columns.
 
-    Notes
-    -----
     Ambiguity codes stay in the sequence, N among them. The paper says only that unique k-mers make the vocabulary
     (section 2.2), so a k-mer with such a letter is a word of its own if the training part has it, and unknown
     otherwise; it is never resolved, dropped or masked. A run of N gives the word of twelve N again and again.

@@ -48,8 +48,6 @@ def count_frames(words: Iterable[str], gene: str) -> tuple[dict[str, int | float
 def nearest_places(words: Sequence[str], gene: str, near: int = NEAR) -> Int[np.ndarray, " word"]:
     """Return where on the gene each word has its fewest mismatches; -1 if it has more than ``near``, or ties.
 
-    Examples
-    --------
     >>> nearest_places(["ACGTACGTACGA"], "TTTACGTACGTACGTTT")
     array([3])
     """

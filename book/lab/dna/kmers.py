@@ -12,13 +12,6 @@ def kmers(bases: str, k: int = K, stride: int = STRIDE) -> list[str]:
 
     A sequence of n bases has ``(n - k) // stride + 1`` of them (section 2.2 of the paper).
 
-    Raises
-    ------
-    ValueError
-        If the sequence is shorter than one word.
-
-    Examples
-    --------
     >>> kmers("ACGTACGT", k=4, stride=3)
     ['ACGT', 'TACG']
     """

@@ -22,8 +22,6 @@ def phases(aligned: str, stride: int = STRIDE) -> np.ndarray:
 
     A column that is itself a gap has the phase of the next base.
 
-    Examples
-    --------
     >>> phases("ACG--TACGTAC", stride=3)
     array([0, 2, 2, 2])
     >>> phases("ACG---TACGTA", stride=3)  # three gaps leave words where they were
@@ -71,8 +69,6 @@ def only_substitutions(backbones: Sequence[Backbone]) -> list[Backbone]:
 def exchange_gaps(aligned: str, gaps_of: str, fill: str) -> str:
     """Return the bases of one sequence with the gaps of another; what was a gap before has the letter of ``fill``.
 
-    Examples
-    --------
     >>> exchange_gaps("AC-TA", "-CGTA", "AAGTA")
     '-CGTA'
     """
@@ -84,13 +80,6 @@ def place(bases: str, templates: Sequence[str]) -> str:
 
     Only templates with as many bases are asked, so an insertion or deletion that no template has is refused.
 
-    Raises
-    ------
-    ValueError
-        If no template has that many bases.
-
-    Examples
-    --------
     >>> place("ACGN", ["A-CCT", "ACGT-", "ACGTT"])
     'ACGN-'
     """

@@ -28,15 +28,6 @@ def fetch_reference(download: bool | None = None, *, opener: Callable = urlopen)
     opener
         Address and ``timeout`` to a readable context manager; for tests.
 
-    Raises
-    ------
-    PermissionError
-        If the network is not allowed.
-    OSError
-        If NCBI cannot be reached.
-    ValueError
-        If what comes back is not one record of 3,822 bases ``A C G T`` from a start codon to the only stop codon.
-
     References
     ----------
     NCBI Nucleotide, Wuhan-Hu-1, positions 21563 to 25384.

@@ -53,12 +53,6 @@ def read_backbones(folder: str | Path) -> list[Backbone]:
     A folder holds ``reference_S.fasta`` and ``lineages.tsv``; the alignment follows from the table's substitutions,
     deletions and insertions and is checked against the published sequence in ``lineages_S.fasta.gz``. A FASTA file
     is aligned already, with ``-`` for a gap and ``class=NAME`` in every header.
-
-    Raises
-    ------
-    ValueError
-        If a lineage rebuilt from the table differs from its sequence, the table lacks a column, or a record of the
-        file has no class.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -176,21 +170,9 @@ def simulate(
 ) -> Iterator[Gene]:
     """Yield ``count`` distinct sequences, the same number for each class as nearly as can be.
 
-    Parameters
-    ----------
-    clades
-        Sub-clades of each lineage.
-    shared, private
-        Mean number of substitutions (Poisson) that a clade shares and that a tip has for itself.
-    runs
-        Probability of a run of 10 to 200 Ns.
-    singles
-        Mean number of single Ns (Poisson).
-
-    Raises
-    ------
-    ValueError
-        If there is no backbone or ``count`` is negative.
+    A lineage has so many sub-clades; ``shared`` and ``private`` are the mean numbers of substitutions (Poisson) that a
+    clade shares and that a tip has for itself, ``runs`` the probability of a run of 10 to 200 Ns, ``singles`` the mean
+    number of single Ns (Poisson).
     """
     if not backbones or count < 0:
         raise ValueError(f"needs backbones and a count of 0 or more, got {len(backbones)} and {count}")

@@ -37,13 +37,6 @@ def defining_columns(backbones: Sequence[Backbone], share: float = 0.9) -> dict[
     dict
         Class to a boolean for each column of the alignment.
 
-    Raises
-    ------
-    ValueError
-        If the backbones are not aligned to each other.
-
-    Examples
-    --------
     >>> found = defining_columns([Backbone("a", "A", "ACGT"),
     ...                           Backbone("b", "B", "ACGT"),
     ...                           Backbone("c", "C", "AC-T")])
@@ -64,8 +57,6 @@ def _by_class(backbones: Sequence[Backbone]) -> dict[str, tuple[np.ndarray, np.n
 def mark_tokens(gene: Gene, columns: np.ndarray, k: int = K, stride: int = STRIDE) -> np.ndarray:
     """Say of each k-mer of a sequence whether it covers one of the columns, or a gap that holds one.
 
-    Examples
-    --------
     The columns of ``AC-GT`` are cut into ``AC``, ``CG`` and ``GT``; the gap lies within the second.
 
     >>> mark_tokens(Gene("x", "ACGT", aligned="AC-GT"), np.array([0, 0, 1, 0, 0], bool),

@@ -51,8 +51,6 @@ def split(
 def unit_names(genes: Sequence[Gene], by: str) -> list[str]:
     """Return the unit of each sequence: what :func:`split` keeps together, and what is independent in an interval.
 
-    Examples
-    --------
     >>> unit_names([Gene("x", "A", "Mu", "m", "m/1"), Gene("y", "A", "Mu", "m", "m/2")],
     ...            "lineage")
     ['m/1', 'm/2']

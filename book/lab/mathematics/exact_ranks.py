@@ -14,13 +14,6 @@ import numpy as np
 def exact_rank(matrix: Sequence[Sequence[int | Fraction]] | np.ndarray) -> int:
     """Return the rank of a matrix of whole numbers or fractions, by elimination without rounding.
 
-    Raises
-    ------
-    ValueError
-        If it is no matrix, or an entry is neither a whole number nor a fraction.
-
-    Examples
-    --------
     >>> exact_rank([[1, 2], [2, 4]]), exact_rank([[0, 0]])
     (1, 0)
     >>> exact_rank([[Fraction(1, 3), 1], [1, 3]])
@@ -75,13 +68,6 @@ def first_counterexample(claim: Callable[..., bool], *walks: Iterable[np.ndarray
 def solution(A: np.ndarray, x: Sequence[int]) -> list[Fraction] | None:
     """Solve ``A u = x`` in fractions: one solution, or ``None`` where ``x`` lies outside the column space.
 
-    Raises
-    ------
-    ValueError
-        If ``x`` has not one entry for each row of ``A``, or an entry is neither a whole number nor a fraction.
-
-    Examples
-    --------
     >>> solution(np.array([[2, 0], [0, 0]]),
     ...          [1, 0]), solution(np.array([[2, 0], [0, 0]]), [1, 1])
     ([Fraction(1, 2), Fraction(0, 1)], None)
@@ -117,12 +103,8 @@ def rank_change(A: np.ndarray, x: Sequence[int], y: Sequence[int]) -> int:
     1 if ``x`` is outside the column space and ``y`` outside the row space; -1 if both are inside and
     ``1 + y^T u = 0`` for a ``u`` with ``A u = x`` (then for every such ``u``); else 0.
 
-    Notes
-    -----
     Proposition 3.2.2 of "The geometry of BERT" lacks the last condition.
 
-    Examples
-    --------
     >>> one = np.array([[1]])
     >>> rank_change(one, [1], [1]), rank_change(one, [1], [-1]), rank_change(0 * one,
     ...                                                                      [1], [1])

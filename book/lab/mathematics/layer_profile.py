@@ -32,13 +32,7 @@ EXTREME = 4.0
 def select_rows(
     activations: Sequence[LayerActivations], keep: Bool[Tensor, " position"] | None = None, padding: bool = False
 ) -> tuple[list[LayerActivations], int]:
-    """Return the activations of the rows that count, and how many keys there are to attend to.
-
-    Raises
-    ------
-    ValueError
-        If there is no layer, or ``keep`` is not one boolean per position.
-    """
+    """Return the activations of the rows that count, and how many keys there are to attend to."""
     if not activations:
         raise ValueError("activations is empty: there is no layer to measure")
     if keep is None:
@@ -107,18 +101,8 @@ def measure(
         Of shape (1,): ``D_total``, ``D_total_bare``, ``mean_total``, ``mean_total_bare`` over the deviation (figure
         13), and ``rows``, how many were counted. ``bare`` is without the LayerNorm's gain and bias.
 
-    Raises
-    ------
-    ValueError
-        If there is no layer, ``keep`` is not one boolean per position, or what is left is too small to be measured:
-        fewer than two rows or four coordinates.
-
-    Notes
-    -----
     "The geometry of BERT", section 5, its table 1 and figures 8 to 13.
 
-    Examples
-    --------
     >>> from analysis.transformer.encoder import random_layers, run_layer
     >>> generator = torch.Generator().manual_seed(0)
     >>> layer = random_layers(1, 2, 8, generator=generator)[0]

@@ -38,17 +38,8 @@ def at_other_size(
     other
         The size that is wanted; ``failing`` is at the level of 5 %.
 
-    Raises
-    ------
-    ValueError
-        If there is no statistic, or one is not finite or larger than the mean of the heaviest tails that are tried.
-
-    Notes
-    -----
     For table 1 of "The geometry of BERT".
 
-    Examples
-    --------
     >>> narrow = at_other_size([0.02, 0.06], 768, 192, np.random.default_rng(0),
     ...                        draws=200)
     >>> [bool(m < 0.055)

@@ -42,18 +42,9 @@ def cost(form: str, n: int, model: int, head: int, channel: int) -> Cost:
     n
         Positions: those of the sequence, or those already there plus the new one for a step.
 
-    Raises
-    ------
-    ValueError
-        If the form is unknown or a size is below 1.
-
-    Notes
-    -----
     McCormick, "Refactoring the attention equations: patterns and messages", and the chapter "Attention" of llmsbook.com
     compare forms. ``parameters`` includes the biases that each form needs.
 
-    Examples
-    --------
     One head as wide as the stream: merging halves the parameters.
 
     >>> [cost(form, 10, 4, 1, 4).parameters - 4 for form in ("factored", "merged")]
@@ -90,11 +81,6 @@ def prepare(form: str, weights: AttentionLayer) -> Callable[[Residual], Residual
     """Build a function from input to output that does the work that :func:`cost` counts, and no other.
 
     Merged matrices are formed once, here.
-
-    Raises
-    ------
-    ValueError
-        If there is no such form, or the layer is no plain attention layer.
     """
     weights = weights.plain()
     if form == "factored":

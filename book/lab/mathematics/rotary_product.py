@@ -19,19 +19,11 @@ from analysis.decomposition.rotary_kernel import pair_channels, unpair_channels
 
 @dataclass(frozen=True)
 class RotaryBorder:
-    """The bordered matrices of each head, divided by ``sqrt(channel)``; a last row and column belong to the biases.
+    """The bordered matrices of each head, divided by ``sqrt(channel)``; a last row and column belong to the biases."""
 
-    Attributes
-    ----------
-    cosine, sine
-        Of each frequency, of rank 2 at most.
-    rest
-        Of the coordinates that are not turned.
-    """
-
-    cosine: Float[Tensor, "head frequency row column"]
+    cosine: Float[Tensor, "head frequency row column"]  # of rank 2 at most, as is the next
     sine: Float[Tensor, "head frequency row column"]
-    rest: Float[Tensor, "head row column"]
+    rest: Float[Tensor, "head row column"]  # of the coordinates that are not turned
     frequencies: Float[Tensor, " frequency"]
 
     def at(self, distance: float | int) -> Float[Tensor, "head row column"]:
@@ -55,13 +47,6 @@ def rotary_border(layer: AttentionLayer) -> RotaryBorder:
 
     with :math:`\hat W` the weights over the bias and ``a, b`` the two coordinates of a pair.
 
-    Raises
-    ------
-    ValueError
-        If the layer has no rotary positions, or something else inside its attention.
-
-    Examples
-    --------
     >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
     >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],
@@ -100,14 +85,6 @@ def change_gauge(
     matrix
         Of the rest, invertible; default the identity.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or a factor is 0; or if the layer has no rotary positions, something else inside its
-        attention, or keys in groups.
-
-    Examples
-    --------
     >>> from analysis.core.positions import Rotary
     >>> one = torch.ones(1, 1, 2)
     >>> layer = AttentionLayer(one, one, one, one.mT, one[0], one[0], one[0],

@@ -28,13 +28,6 @@ MAPS = ("Q", "K", "V")
 def row_norms(x: Residual, weights: AttentionLayer, head: int) -> Float[Tensor, "kind *batch position"]:
     """Return the norms of the rows of X and of what one head makes of them: X, Q, K, V, in this order.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no such head, or ``x`` does not fit the layer or is not of finite floating numbers.
-
-    Notes
-    -----
     Figure 2 of "The geometry of BERT" (section 3.1), for any layer and head.
     """
     if not 0 <= head < weights.heads:
@@ -64,17 +57,8 @@ def amplification(
     Tensor
         Dimensionless; above 1 the row was amplified. Never above the largest singular value when ``b`` is absent.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``x`` and the map do not fit each other or are not of finite floating numbers.
-
-    Notes
-    -----
     "The geometry of BERT", section 3.1.
 
-    Examples
-    --------
     >>> amplification(torch.tensor([[1.0, 0.0], [3.0, 4.0]]),
     ...               torch.tensor([[[2.0], [0.0]]]))
     tensor([[2.0000, 1.2000]])
@@ -125,13 +109,6 @@ def amplifications(
     biased
         Whether the biases count (the rows of Q, K and V) or the linear parts alone (what singular values speak of).
 
-    Raises
-    ------
-    ValueError
-        If there is not one state per layer, or one more.
-
-    Notes
-    -----
     "The geometry of BERT", section 3.1.
     """
     if len(states) - len(layers) not in (0, 1) or not layers:
@@ -159,11 +136,6 @@ def isotropic_cone_positions(W: Factor, samples: int, rng: np.random.Generator) 
 
     Only the singular values matter: with ``g`` normal, the position squared is
     ``sum(s_k^2 g_k^2) / (s_1^2 sum(g^2))``, and the directions that ``W`` sends to 0 enter as one chi-square.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``samples`` is below 1, or a head's map is zero.
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")

@@ -163,25 +163,7 @@ def train(
 ) -> tuple[Transformer, loop.Run]:
     """Train the model; write ``model.safetensors`` and ``card.json`` into ``out`` (the state lies in ``out/state``).
 
-    Parameters
-    ----------
-    out, device, resume
-        As in :func:`book.lab.training.loop.train`; the device's name as :func:`analysis.core.device.choose` takes it.
-    steps, seed
-        Length of the run; seed of the initial weights and of the batches.
-    probe
-        Step and model to arrays by name, called at :func:`looks`.
-    config
-        Sizes; by default two layers of four heads, 331,776 parameters.
-    name
-        For the progress bar; ``None`` for no bar.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be written to.
-    ValueError
-        If ``out`` holds the state of another run and ``resume`` is set.
+    ``device`` is a name that :func:`analysis.core.device.choose` takes; the probe is called at :func:`looks`.
     """
     from safetensors.torch import save
 
@@ -221,15 +203,7 @@ def train(
 
 
 def load(folder: str | Path | None = None) -> tuple[Transformer, dict]:
-    """Load a trained model and its card: from the folder, else ``ANALYSIS_FOLDER_INDUCTION``, else the bundled one.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no such model.
-    ValueError
-        If the weights are not those that the card names by their sha256.
-    """
+    """Load a trained model and its card: from the folder, else ``ANALYSIS_FOLDER_INDUCTION``, else the bundled one."""
     from safetensors.torch import load as read
 
     folder = Path(folder or os.environ.get("ANALYSIS_FOLDER_INDUCTION") or BUNDLED)

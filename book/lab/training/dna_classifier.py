@@ -34,26 +34,7 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Recipe:
-    """Architecture, data and training of one classifier; everything that its result depends on besides the seed.
-
-    Attributes
-    ----------
-    pad_to
-        Tokens of every training sequence, padding included; 0 for the longest of the training part.
-    compiled
-        Whether to compile the model: on a GPU into CUDA graphs, which want a fixed length.
-    pretrain_steps
-        Updates of masked-k-mer pre-training before the classes are learned; see
-        :mod:`book.lab.training.masked_kmers`.
-    start
-        A trained BERT of the same sizes whose layers the training begins with, under fresh rows of k-mers; see
-        :mod:`book.lab.training.trained_body`. Nothing for random weights.
-    look_every
-        Updates between two looks at the validation part, beside those that a training is asked for; 0 for none. Then
-        the weights of the look with the smallest loss are kept, else the last ones.
-    guard
-        As in :class:`book.lab.training.loop.Settings`.
-    """
+    """Architecture, data and training of one classifier; everything that its result depends on besides the seed."""
 
     name: str
     layers: int = 12
@@ -71,12 +52,12 @@ class Recipe:
     embedding_rate: float = 3.0
     warmup: int = 60
     bf16: bool = True
-    pad_to: int = 0
-    compiled: bool = False
-    pretrain_steps: int = 0
-    start: str = ""
-    look_every: int = 0
-    guard: float | None = None
+    pad_to: int = 0  # tokens of every training sequence, padding included; 0 for the longest of the training part
+    compiled: bool = False  # on a GPU into CUDA graphs, which want a fixed length
+    pretrain_steps: int = 0  # of masked-k-mer pre-training (:mod:`book.lab.training.masked_kmers`)
+    start: str = ""  # a trained BERT of the same sizes to begin with (:mod:`book.lab.training.trained_body`)
+    look_every: int = 0  # updates between looks at the validation part, whose best weights are kept; 0 for none
+    guard: float | None = None  # as in :class:`book.lab.training.loop.Settings`
 
     def __post_init__(self):
         if self.batch > self.sequences:
@@ -240,27 +221,10 @@ def train(
     The checkpoint kept is the last one, whose step count was chosen on the validation part, or, where the recipe looks
     at that part, the best one since the training was begun or resumed. The test part is scored once, here, at the end.
 
-    Parameters
-    ----------
-    folder
-        Real backbones; without it the gene is invented, and the report says so.
-    resume
-        Go on from ``out/state`` where an earlier run stopped.
-    probe, probe_at, limit
-        As in :func:`book.lab.training.loop.train`; a probe of validation accuracy and loss is always added.
+    ``folder`` has real backbones; without it the gene is invented, and the report says so. A probe of validation
+    accuracy and loss is always added.
     """
-    out = make_writable(out)
-    settings = loop.Settings(
-        recipe.steps,
-        recipe.rate,
-        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-        recipe.warmup,
-        "linear",
-        bf16=recipe.bf16,
-        decay=0.01,
-        guard=recipe.guard,
-        seed=seed,
-    )
+    out, settings = make_writable(out), _settings(recipe, recipe.steps, recipe.warmup, seed, recipe.guard)
     data = data or make_data(recipe, seed, folder)
     coded = data.encode([data.genes[i] for i in data.parts.train], recipe.pad_to or None)
     kind = register_float32_attention() if recipe.bf16 and torch.device(device).type == "cpu" else "sdpa"
@@ -331,21 +295,18 @@ def train(
     return report
 
 
+def _settings(recipe: Recipe, steps: int, warmup: int, seed: int, guard: float | None = None) -> loop.Settings:
+    rates = {"*word_embeddings*": recipe.rate * recipe.embedding_rate}
+    shared = {"decay": 0.01, "bf16": recipe.bf16, "seed": seed, "guard": guard}
+    return loop.Settings(steps, recipe.rate, rates, warmup, "linear", **shared)
+
+
 def _pretrained(recipe: Recipe, model, coded, data: Data, *, seed: int, **settled) -> loop.Run | None:
     """Pre-train the model's encoder in place where the recipe has it so; its pooler stays random."""
     if not recipe.pretrain_steps:
         return None
     steps = recipe.pretrain_steps
-    settings = loop.Settings(
-        steps,
-        recipe.rate,
-        {"*word_embeddings*": recipe.rate * recipe.embedding_rate},
-        min(recipe.warmup, steps // 10),
-        "linear",
-        bf16=recipe.bf16,
-        decay=0.01,
-        seed=seed,
-    )
+    settings = _settings(recipe, steps, min(recipe.warmup, steps // 10), seed)
     order = _order(len(data.parts.train), steps, recipe.batch, [seed, 8])
     encoder, run = pretrain(model.config, coded, data.tokenizer, settings, order=order, **settled)
     model.bert.load_state_dict(encoder.state_dict(), strict=False)

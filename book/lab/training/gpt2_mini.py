@@ -18,6 +18,8 @@ folder that :func:`train` writes loads in ``transformers`` and holds
 What a probe measures is mathematics and belongs above; this module only calls it.
 """
 
+import hashlib
+import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,55 +34,64 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.core import device as devices
-from analysis.core.files import make_writable, read_json_object
+from analysis.core.files import make_writable, read_json_object, write_together
 from analysis.data import texts
 from book.lab.training import loop
-from book.lab.training.model_card import publish_model
 
 NAME = "gpt2-mini"
 LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY = 2, 8, 128, 128, 2048
 STEPS, BATCH, LOOKS, WINDOWS = 3000, 16, 60, 64
 END = "<|endoftext|>"
+CARD = """---
+license: mit
+language: en
+pipeline_tag: text-generation
+---
+# {name}
+
+{description}, a byte-level BPE
+of at most 2,048 tokens. {parameters:,} parameters. It is there to have its attention taken apart, not to write text.
+
+| | |
+|---|---|
+| training text | the `pydoc_data` topics and the docstrings of the standard library of CPython {python}, each paragraph once, {training_tokens:,} tokens |
+| its sha256 | `{corpus_sha256}` |
+| held-out text | every fourth topic, {held_out_tokens:,} tokens |
+| its sha256 | `{held_out_sha256}` |
+| seed, steps, tokens seen | {seed}, {steps:,}, {tokens_seen:,} |
+| optimiser | AdamW, rate {rate} after {warmup} steps of warm-up, cosine, decay {decay} except on vectors |
+| training loss, last 100 steps | {train_loss:.4f} nats a token |
+| held-out loss | {held_out_loss:.4f} nats a token |
+| loss on the 48 bundled passages | {passages_loss:.4f} nats a token |
+| made with | torch {torch}, {device}, {seconds} s |
+
+Made again with `python -m book train {name} --seed {seed} --steps {steps}`; the passages are part of the
+held-out topics. `trace.npz` holds what was measured along the way; its format is described in
+`book.lab.training.gpt2_mini`.
+
+The weights are under the MIT licence. The training text is Copyright (c) 2001-2023 Python Software Foundation, used
+under the Python Software Foundation License Version 2.
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model that this recipe trains.
+    """A model that this recipe trains."""
 
-    Attributes
-    ----------
-    name
-        As ``python -m book train`` takes it.
-    make
-        Size of the vocabulary and seed to the untrained model.
-    description
-        What it is, for the model card: a phrase without its full stop.
-    rate
-        Learning rate at its height, if not gpt2-mini's.
-    """
-
-    name: str
-    make: Callable[[int, int], nn.Module]
-    description: str
-    rate: float | None = None
+    name: str  # as ``python -m book train`` takes it
+    make: Callable[[int, int], nn.Module]  # of the size of the vocabulary and a seed
+    description: str  # for the model card: a phrase without its full stop
+    rate: float | None = None  # at its height, if not gpt2-mini's
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on and one to look at, with the tokenizer that the first one has trained.
-
-    Attributes
-    ----------
-    ids, held_out
-        The texts' token ids.
-    digests
-        The texts' sha256, by ``corpus`` and ``held_out``.
-    """
+    """A text to train on and one to look at, with the tokenizer that the first one has trained."""
 
     tokenizer: Any
     ids: Int[Tensor, " token"]
     held_out: Int[Tensor, " other"]
-    digests: dict[str, str]
+    digests: dict[str, str]  # sha256 of the texts, by ``corpus`` and ``held_out``
 
     @property
     def windows(self) -> Int[Tensor, "window position"]:
@@ -89,13 +100,7 @@ class Corpus:
 
 
 def read_corpus(pair: tuple[str, str] | None = None) -> Corpus:
-    """Tokenize training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`.
-
-    Raises
-    ------
-    ValueError
-        If a text has not more tokens than one window.
-    """
+    """Tokenize training and held-out text; by default the two parts of :func:`analysis.data.texts.corpus`."""
     text, held_out = pair or (texts.corpus(), texts.corpus(held_out=True))
     tokenizer = make_tokenizer(text)
     corpus = Corpus(
@@ -118,8 +123,6 @@ def settings(steps: int = STEPS, seed: int = 0) -> loop.Settings:
 def looks(steps: int = STEPS, count: int = LOOKS) -> list[int]:
     """Return the steps to probe at: 0, then evenly on a logarithmic scale; the first coincide, so fewer than ``count``.
 
-    Examples
-    --------
     >>> looks(100, 6)
     [0, 1, 3, 10, 32, 100]
     """
@@ -223,23 +226,14 @@ def train(
     ----------
     out
         The folder; the resumable state lies in ``out/state``.
-    steps, seed, device, resume
-        See :func:`book.lab.training.loop.train`; the device's name as :func:`analysis.core.device.choose` takes it.
+    device
+        A name that :func:`analysis.core.device.choose` takes.
     probe
         Step and model to arrays by name, added to the trace.
     corpus
         Training and held-out text, as :func:`read_corpus` takes or returns them.
     report
         Called with step and held-out loss at each probed step.
-    architecture
-        What to train; by default gpt2-mini.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be written to.
-    ValueError
-        If a text is too short, or ``out`` holds the state of another run and ``resume`` is set.
     """
     out, where = make_writable(out), devices.choose(device)
     text = corpus if isinstance(corpus, Corpus) else read_corpus(corpus)
@@ -297,6 +291,30 @@ def train(
     trace = {**run.trace, "loss": _since_last_look(run.losses, run.trace["step"])}
     publish_model(out, model, text.tokenizer, card, trace, description=built.description)
     return card
+
+
+def publish_model(
+    out: Path, model: nn.Module, tokenizer, card: Mapping, trace: Mapping[str, np.ndarray], *, description: str = ""
+) -> None:
+    """Write model, tokenizer, card, trace and digests into a temporary folder, then rename file by file.
+
+    The trace has arrays by name, one row a look; float64 is stored as float32.
+    """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    arrays = {key: value.astype(np.float32) if value.dtype == np.float64 else value for key, value in trace.items()}
+    with write_together(out) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        np.savez_compressed(folder / "trace.npz", **arrays)
+        axes = {key: list(value.shape) for key, value in arrays.items()}
+        about = json.dumps({"card": card, "arrays": axes}, indent=1) + "\n"
+        (folder / "trace.json").write_text(about, encoding="utf-8")
+        (folder / "README.md").write_text(CARD.format(**card, description=description), encoding="utf-8")
+        files = sorted(folder.iterdir())
+        sums = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+        (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
 
 
 def _since_last_look(losses: np.ndarray, steps: np.ndarray) -> np.ndarray:

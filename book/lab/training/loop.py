@@ -30,45 +30,21 @@ SEEDS = range(2**40)
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train: AdamW with warm-up, a schedule and clipping.
+    """How to train: AdamW with warm-up, a schedule and clipping."""
 
-    Attributes
-    ----------
-    steps
-        Number of updates.
-    rate
-        Learning rate at its height.
-    rates
-        Other heights for parameters whose name matches a pattern, e.g. ``{"*.bias": 1e-3}``; the first match counts.
-    warmup
-        Updates during which the rate rises linearly.
-    schedule
-        ``"cosine"``, ``"linear"`` or ``"constant"``: how it falls after that, to ``final`` times its height.
-    decay
-        Weight decay of matrices and tables; vectors (biases, LayerNorm gains) have none.
-    clip
-        Largest norm of the gradient of all parameters together; ``None`` for no limit.
-    guard
-        Leave out an update whose gradient is longer than so many times what has been usual; ``None`` for no limit.
-    bf16
-        Compute the loss under bfloat16 autocast; parameters stay in their dtype.
-    seed
-        Seeds what is random inside the model, at every step anew.
-    """
-
-    steps: int
-    rate: float = 1e-3
-    rates: Mapping[str, float] = field(default_factory=dict)
-    warmup: int = 0
-    schedule: str = "cosine"
+    steps: int  # updates
+    rate: float = 1e-3  # learning rate at its height
+    rates: Mapping[str, float] = field(default_factory=dict)  # other heights by patterns of names, the first counts
+    warmup: int = 0  # updates during which the rate rises linearly
+    schedule: str = "cosine"  # or "linear" or "constant": how it falls after that, to ``final`` times its height
     final: float = 0.0
-    decay: float = 0.0
+    decay: float = 0.0  # of matrices and tables; vectors (biases, LayerNorm gains) have none
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    clip: float | None = 1.0
-    guard: float | None = None
-    bf16: bool = False
-    seed: int = 0
+    clip: float | None = 1.0  # largest norm of the gradient of all parameters together
+    guard: float | None = None  # leaves out an update whose gradient is longer than so many times what has been usual
+    bf16: bool = False  # computes the loss under bfloat16 autocast; parameters stay in their dtype
+    seed: int = 0  # of what is random inside the model, at every step anew
 
     def __post_init__(self):
         if self.steps not in STEPS or self.warmup < 0:
@@ -84,8 +60,6 @@ class Settings:
     def share(self, step: int) -> float:
         """Return the learning rate of update ``step`` (from 0) as a share of its height.
 
-        Examples
-        --------
         >>> [Settings(steps=8, warmup=2, schedule="linear").share(step)
         ...  for step in (0, 1, 2, 5)]
         [0.5, 1.0, 1.0, 0.5]
@@ -100,22 +74,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run leaves: the loss of every step, and what the probe returned.
+    """What a run leaves: the loss of every step, and what the probe returned."""
 
-    Attributes
-    ----------
-    losses
-        ``(steps,)``: loss of the batch of each step, before the update.
-    trace
-        Name to array; the first axis is the probed steps, listed in ``trace["step"]`` (the number of updates made
-        before the probe looked).
-    seconds
-        Time spent, interruptions not counted.
-    """
-
-    losses: np.ndarray
-    trace: dict[str, np.ndarray]
-    seconds: float
+    losses: np.ndarray  # of the batch of each step, before the update
+    trace: dict[str, np.ndarray]  # first axis: the looks; ``trace["step"]`` counts the updates made before each
+    seconds: float  # interruptions not counted
 
 
 def train(
@@ -139,38 +102,20 @@ def train(
     Parameters
     ----------
     model
-        Moved to ``device``; put into training mode for the updates and into evaluation mode for the probe.
+        Moved to ``device``; in training mode for the updates and in evaluation mode for the probe.
     batch
         Step number to batch (a tensor, or a tuple, list or dict of them); must depend on the step alone.
-    loss
-        Model and batch to a scalar tensor.
-    settings
-        See :class:`Settings`.
     out
         Folder for the state, ``state.safetensors``.
     probe, probe_at
         Called as ``probe(step, model)`` without gradients after ``step`` updates, for each step of ``probe_at``
         (0 to ``settings.steps``); returns numbers or arrays by name, the same names every time.
     identity
-        What else tells this run from another (seed, corpus digest, configuration): JSON. A state with another
-        identity or other settings is not resumed.
-    resume
-        Continue from the state in ``out`` if there is one; else start anew and overwrite it.
-    save_every
-        Seconds between two savings.
-    limit
-        Seconds after which to stop, look and save, however many updates were made.
+        What else tells this run from another: JSON. A state with another identity or other settings is not resumed.
+    save_every, limit
+        Seconds between two savings, and after which to stop, look and save, however many updates were made.
     name
         For the progress bar; ``None`` for no bar.
-
-    Raises
-    ------
-    OSError
-        If ``out`` cannot be made or written to.
-    ValueError
-        If the state in ``out`` is of another run, or cannot be read.
-    FloatingPointError
-        If the loss is not finite; the state saved last is kept.
     """
     from tqdm.auto import tqdm
 

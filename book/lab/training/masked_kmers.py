@@ -31,24 +31,16 @@ def hide(
 
     Parameters
     ----------
-    ids
-        Token ids.
     real
         Which positions may be chosen: neither padding nor [CLS].
-    words
-        Ids of the vocabulary's words, special tokens left out.
-    mask
-        Id of [MASK].
-    generator
-        The same state hides the same words.
+    words, mask
+        Ids of the vocabulary's words, special tokens left out, and of [MASK].
 
     Returns
     -------
     tuple
         The inputs and the labels; a label is -100, which the loss passes over, wherever no word was chosen.
 
-    Examples
-    --------
     >>> ids, everywhere = torch.tensor([[5, 6, 7]]), torch.ones(1, 3, dtype=torch.bool)
     >>> inputs, labels = hide(ids, ~everywhere, range(4, 9), 3, torch.Generator())
     >>> inputs.tolist(), labels.tolist()
@@ -66,8 +58,6 @@ def position_entropy(ids: Int[Tensor, "sequence position"], real: Bool[Tensor, "
 
     No guesser that looks at nothing but the position does better on these sequences.
 
-    Examples
-    --------
     >>> ids = torch.tensor([[5, 6], [5, 7]])
     >>> round(position_entropy(ids, ids > 0), 4)  # 0 at the first position, then ln 2
     0.3466
@@ -93,16 +83,7 @@ def pretrain(
 ) -> tuple[nn.Module, loop.Run]:
     """Train a BERT to guess hidden words and return its encoder, without a pooler, and the run.
 
-    Parameters
-    ----------
-    config
-        The classifier's configuration.
-    coded
-        ``input_ids`` and ``attention_mask`` of the training sequences.
-    order
-        ``(steps, batch)``: which sequences each step sees.
-    settings, out, device, identity, resume
-        As in :func:`book.lab.training.loop.train`.
+    ``config`` is the classifier's, ``order`` says which sequences each step sees, ``(steps, batch)``.
     """
     from transformers import BertForMaskedLM
 

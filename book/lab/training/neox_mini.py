@@ -34,31 +34,15 @@ STEPS = 1500
 
 @dataclass(frozen=True)
 class Variant:
-    """What tells the models of this module apart.
+    """What tells the models of this module apart."""
 
-    Attributes
-    ----------
-    name
-        As ``python -m book train`` takes it.
-    rotary
-        The share of each head's coordinates that are turned, in (0, 1].
-    biases
-        Whether there are any.
-    parallel
-        Whether attention and MLP read the same stream; else the MLP reads what attention has added to.
-    layers, width
-        The size; a head has as many times the coordinates as the model is wider.
-    rate
-        Learning rate at its height, if not gpt2-mini's.
-    """
-
-    name: str
-    rotary: float = 1.0
+    name: str  # as ``python -m book train`` takes it
+    rotary: float = 1.0  # the share of each head's coordinates that are turned
     biases: bool = True
-    parallel: bool = True
+    parallel: bool = True  # attention and MLP read the same stream; else the MLP reads what attention has added to
     layers: int = LAYERS
-    width: int = WIDTH
-    rate: float | None = None
+    width: int = WIDTH  # a head has as many times the coordinates as the model is wider
+    rate: float | None = None  # at its height, if not gpt2-mini's
 
 
 VARIANTS = {
@@ -82,8 +66,6 @@ MEDIUM = {
 def make_model(variant: Variant, vocabulary: int = VOCABULARY, seed: int = 0) -> nn.Module:
     """Make the untrained model: a ``GPTNeoXForCausalLM`` with its own initialisation, and no dropout.
 
-    Examples
-    --------
     >>> model = make_model(VARIANTS["neox-mini-unbiased"], vocabulary=16)
     >>> any(p.requires_grad for name,
     ...     p in model.named_parameters() if name.endswith("bias"))

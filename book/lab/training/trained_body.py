@@ -15,24 +15,8 @@ def copy_body(body: nn.Module, start: str, tokenizer) -> tuple[str, ...]:
     The token table stays as it was initialised but for the rows of the special tokens that both vocabularies have:
     this is how the authors of "The geometry of BERT" add k-mers to bert-base-cased.
 
-    Parameters
-    ----------
-    body
-        A ``BertModel`` with its own vocabulary.
-    start
-        The trained model, a name or a folder, as :func:`analysis.models.checkpoints.find` takes it.
-    tokenizer
-        The tokenizer of the body's vocabulary.
-
-    Returns
-    -------
-    tuple of str
-        The special tokens whose rows were copied.
-
-    Raises
-    ------
-    ValueError
-        If the two have other sizes (the first tensor that differs is named).
+    ``start`` is a name or a folder, as :func:`analysis.models.checkpoints.find` takes it. Return the special tokens
+    whose rows were copied; refuse a start of other sizes, naming the first tensor that differs.
     """
     checkpoint = checkpoints.find(start)
     trained, words = pretrained.load(checkpoint).state_dict(), pretrained.tokenizer(checkpoint).get_vocab()

@@ -89,7 +89,7 @@ def toy(monkeypatch):
         devices.append(where)
         return records.Result({"a": records.Value(1.0)})
 
-    spec = records.Experiment("a toy", compute, name="toy")
+    spec = records.Experiment(compute, "a toy", name="toy")
     monkeypatch.setattr(experiments, "modules", lambda: {"toy": "book.experiments.toy"})
     monkeypatch.setattr(experiments, "find", lambda name: spec)
     spec.compute.devices = devices
@@ -99,7 +99,7 @@ def toy(monkeypatch):
 @pytest.fixture
 def own(toy, monkeypatch, tmp_path):
     """Have the toy and a second experiment with their records in the book's own folder."""
-    second = records.Experiment("another", lambda where: records.Result({"a": records.Value(2.0)}), name="second")
+    second = records.Experiment(lambda where: records.Result({"a": records.Value(2.0)}), "another", name="second")
     specs = {"toy": toy, "second": second}
     monkeypatch.setattr(experiments, "modules", lambda: dict.fromkeys(specs, "somewhere"))
     monkeypatch.setattr(experiments, "find", specs.__getitem__)

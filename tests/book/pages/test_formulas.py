@@ -16,7 +16,7 @@ SIZE = "parseFloat(getComputedStyle(document.querySelector('mjx-container')).fon
 @pytest.mark.parametrize(("width", "least", "most"), [(10, 20, 20), (24, 15, 16.7), (60, 14, 14)])
 def test_a_wide_formula_is_set_smaller(browser, tmp_path, width, least, most):
     (tmp_path / "page.html").write_text(
-        PAGE.format(width=width) + f"<script>{(ROOT / 'book/assets/formulas.js').read_text(encoding='utf-8')}</script>",
+        PAGE.format(width=width) + f"<script>{(ROOT / 'book/assets/page.js').read_text(encoding='utf-8')}</script>",
         encoding="utf-8",
     )
     tab = browser.new_page(viewport={"width": 416, "height": 300})

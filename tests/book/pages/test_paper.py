@@ -11,7 +11,7 @@ THEME = "document.documentElement.dataset.theme"
 def test_paper_is_light(browser, theme):
     page = browser.new_page()
     page.set_content(f'<!doctype html><html data-theme="{theme}"><body>text</body></html>')
-    page.add_script_tag(path=ROOT / "book/assets/paper.js")
+    page.add_script_tag(path=ROOT / "book/assets/page.js")
     page.emulate_media(media="print")
     page.wait_for_function(f"{THEME} === 'light'")
     page.emulate_media(media="screen")

@@ -221,7 +221,7 @@ SOURCES = {
     "analysis/bundled/m/model.safetensors": "",
     "book/lab/runs.py": "",
     "book/experiments/tiny_long_run.py": "",
-    "book/records/tiny-long-run.npz": "",
+    "book/records/tiny-long-run.json": "",
     "book/claims.yml": "",
     "book/_ext/cards.py": "",
     "book/_templates/layout.html": "",
