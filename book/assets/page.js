@@ -41,6 +41,7 @@
   const later = () => { clearTimeout(waiting); waiting = setTimeout(mark, 400); };  // the theme waits 300 ms
   addEventListener("load", mark);
   for (const change of ["load", "resize", "click", "toggle", "typeset"]) addEventListener(change, later, true);
+  document.fonts.addEventListener("loadingdone", later);  // a font that comes late makes lines longer
 })();
 
 // A click or a tap on a figure shows it as large as the window allows, on a phone larger, to be scrolled. The button
