@@ -18,6 +18,7 @@ from tests.analysis.fake_device import GPU, OnGPU, pretended
 from tests.analysis.test_every_function import CALLS, call, numbers
 from tests.analysis.tiny import random_layer
 
+pytestmark = pytest.mark.usefixtures("unchecked")
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-12}
 
 
@@ -55,7 +56,6 @@ def call_there(name, **how):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", TAKE_TENSORS)
 def test_a_true_gpu_gives_the_same_numbers(name):
     due = numbers(call(name))
@@ -64,7 +64,6 @@ def test_a_true_gpu_gives_the_same_numbers(name):
         torch.testing.assert_close(mine.cpu(), right, equal_nan=True, **TOLERANCE)
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", TAKE_TENSORS)
 def test_a_function_stays_where_its_input_lies(name):
     due = numbers(call(name))
@@ -117,7 +116,6 @@ WEIGHTS_ALONE = pytest.mark.parametrize(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.usefixtures("unchecked")
 @WEIGHTS_ALONE
 def test_a_true_gpu_makes_the_same_of_weights(case):
     function, *given = case
@@ -128,7 +126,6 @@ def test_a_true_gpu_makes_the_same_of_weights(case):
         torch.testing.assert_close(mine.cpu(), right, **TOLERANCE)
 
 
-@pytest.mark.usefixtures("unchecked")
 @WEIGHTS_ALONE
 def test_what_is_made_of_weights_lies_where_they_lie(case):
     function, *given = case

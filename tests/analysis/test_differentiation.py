@@ -17,6 +17,7 @@ from analysis.matrices import spectra
 from analysis.transformer import attention
 from tests.analysis.test_every_function import CALLS, LAYER, ROOT, X, call, draw, in_precision
 
+pytestmark = pytest.mark.usefixtures("unchecked")
 STEP, MOVES = 1e-6, 1e-4
 NARROW = {
     ("decomposition.folding.apply_folded", "attention"): "its rows must sum to 1, so they cannot move alone",
@@ -94,7 +95,6 @@ def by_autograd(name, argument):
     return sums
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("name", "argument"), arguments())
 def test_a_gradient_passes_through_or_is_refused_by_name(name, argument):
     moved = by_differences(name, argument)
@@ -114,7 +114,6 @@ def test_a_gradient_passes_through_or_is_refused_by_name(name, argument):
             torch.testing.assert_close(gradient, change.sum(), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", sorted({name for name, _ in arguments()}))
 def test_autocast_does_not_reach_in(name):
     narrow = {
@@ -129,7 +128,6 @@ def test_autocast_does_not_reach_in(name):
         torch.testing.assert_close(mine, right, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("name", "argument"),
     [case for case in arguments() if case[0] not in LOOKS and isinstance(CALLS[case[0]][case[1]], torch.Tensor)],
@@ -161,7 +159,6 @@ FORMULAS = {
 """Plain formulas, which vmap, meta tensors and compilation must be able to go through."""
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_a_formula_gives_shapes_on_meta(name):
     meta = {
@@ -191,7 +188,6 @@ for mine, (function, given) in zip(compiled(), formulas, strict=True):
 """
 
 
-@pytest.mark.usefixtures("unchecked")
 def test_scores_in_parts_are_differentiated_and_mapped_as_wholes_are():
     def total(x):
         return terms.score_terms(x, LAYER).total()
@@ -203,7 +199,6 @@ def test_scores_in_parts_are_differentiated_and_mapped_as_wholes_are():
     torch.testing.assert_close(torch.func.jacrev(total)(X), whole)
 
 
-@pytest.mark.usefixtures("unchecked")
 def test_a_gradient_passes_where_the_product_is_nearly_singular():
     """There R is computed by itself, and its derivative needs Q."""
     W = draw(1, 6, 3).requires_grad_()
@@ -213,7 +208,6 @@ def test_a_gradient_passes_where_the_product_is_nearly_singular():
     assert W.grad.isfinite().all()
 
 
-@pytest.mark.usefixtures("unchecked")
 def test_a_coupling_is_differentiated():
     scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
     block_mixing.block_coupling(lambda row: scale * row, X, 2).sum().backward()
@@ -231,7 +225,6 @@ def test_a_coupling_is_differentiated():
         "decomposition.block_mixing.off_diagonal_share",
     ],
 )
-@pytest.mark.usefixtures("unchecked")
 def test_what_decides_by_numbers_refuses_a_tensor_without_any_by_name(name):
     argument = next(key for key, value in CALLS[name].items() if isinstance(value, torch.Tensor))
     with pytest.raises(ValueError, match=rf"{argument} has no numbers \(it is on meta, or under torch.vmap\)"):

@@ -134,7 +134,7 @@ def test_parts_of_a_model_that_scales_its_queries_first_are_counted_from_its_bia
 @pytest.mark.usefixtures("unchecked")
 def test_a_rotary_model_is_split_where_it_is():
     checkpoint = checkpoints.find("neox-mini")
-    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 24).ids[0]
+    ids = tokenise(pretrained.tokenizer(checkpoint), texts.passages(count=1), 8).ids[0]
 
     def split(model, ids):
         read = load(model)

@@ -408,16 +408,6 @@ def test_tokens_are_named_as_one_reads_them(whole):
     assert not [token for token in tokens if "Ġ" in token]
 
 
-def test_a_census_observes_a_t5_as_its_own_maps_are(t5):
-    """Hold the weight on the position before to the mean over the library's own maps."""
-    text = TEXTS.split("\n\n")[0]
-    table = analysis.census(str(t5), [text])
-    checkpoint = checkpoints.find(str(t5))
-    ids = pretrained.tokenizer(checkpoint)(text, return_tensors="pt")["input_ids"]
-    own = torch.cat(pretrained.load(checkpoint)(ids, output_attentions=True).attentions)
-    np.testing.assert_allclose(table.columns["previous"], own.diagonal(-1, -2, -1).mean(-1), atol=1e-6)
-
-
 def test_a_model_whose_run_cannot_be_measured_leaves_nothing_half_measured(tmp_path, texts):
     """With rows without spread, observing ends after it has begun: the page has the weights, and says why no more."""
     save_random(tmp_path / "llama", "LlamaConfig", rms_norm_eps=1e300)

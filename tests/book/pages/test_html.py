@@ -13,27 +13,9 @@ import pytest
 from book.publish import execution
 from tests.book.pages.book_pages import PAGES
 
-LOADS = {
-    "script": "src",
-    "img": "src",
-    "iframe": "src",
-    "source": "src",
-    "video": "src",
-    "audio": "src",
-    "embed": "src",
-    "object": "data",
-}
-LOADED_LINKS = {
-    "stylesheet",
-    "preload",
-    "icon",
-    "shortcut icon",
-    "modulepreload",
-    "manifest",
-    "preconnect",
-    "dns-prefetch",
-    "apple-touch-icon",
-}
+LOADS = dict.fromkeys(("script", "img", "iframe", "source", "video", "audio", "embed"), "src") | {"object": "data"}
+LOADED_LINKS = {"stylesheet", "preload", "icon", "shortcut icon", "modulepreload"}
+LOADED_LINKS |= {"manifest", "preconnect", "dns-prefetch", "apple-touch-icon"}
 
 
 class Page(HTMLParser):

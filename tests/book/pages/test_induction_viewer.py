@@ -11,15 +11,7 @@ from tests.book.pages.book_pages import PHONE, ROOT
 
 pytestmark = pytest.mark.browser
 FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
-STEPS = (
-    "Embeddings",
-    "Layer 1 scores",
-    "Layer 1 weights",
-    "Layer 1 output",
-    "Layer 2 scores",
-    "Layer 2 weights",
-    "Layer 2 output",
-)
+STEPS = ("Embeddings", *(f"Layer {n} {of}" for n in (1, 2) for of in ("scores", "weights", "output")))
 CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
   r => [...r.querySelectorAll('td')].map(c => Number(c.dataset.value)))"""
 

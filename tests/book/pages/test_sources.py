@@ -21,24 +21,8 @@ LONGEST_LINE = 84
 LONGEST_BRIEF = 110  # words
 PARAMETERS = {"MODEL", "TEXTS", "DEVICE"}
 OUT_OF_SIGHT = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
-STYLED = {
-    "figsize",
-    "dpi",
-    "fontsize",
-    "fontname",
-    "fontfamily",
-    "labelsize",
-    "color",
-    "c",
-    "colors",
-    "facecolor",
-    "edgecolor",
-    "ecolor",
-    "markerfacecolor",
-    "markeredgecolor",
-    "cmap",
-    "palette",
-}
+STYLED = {"figsize", "dpi", "fontsize", "fontname", "fontfamily", "labelsize", "cmap", "palette"}
+STYLED |= {"color", "c", "colors", "facecolor", "edgecolor", "ecolor", "markerfacecolor", "markeredgecolor"}
 FREE = {"none", "auto", "inherit"}
 HEX = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}\b")
 
