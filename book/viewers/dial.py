@@ -15,8 +15,8 @@ DIALS = 0.0, 0.5, 1.0, 4.0
 
 
 def start() -> dict[str, str | int | float]:
-    """Return what the viewer shows at first: the plain mean, from which the dial starts."""
-    return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 0.0}
+    """Return what the viewer shows at first: the trained head."""
+    return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 1.0}
 
 
 @style.in_style
