@@ -17,14 +17,14 @@ Play.viewer("arrows", async root => {
 
   // ---- the mathematics ----
   const DRAWN = Array.from({ length: pairs }, (_, f) => FULL * ((f + 1) * .381966 % 1));  // as good as random, and the same for all
-  function steps(distance, kind = state.pairs, drawn = state.random) {
+  function steps(distance, kind = state.pairs) {
     const { from, to } = KINDS[kind], at = state.head * pairs;
     return Array.from({ length: to - from }, (_, k) => {
-      const f = from + k, where = (drawn ? DRAWN[f] : angle[at + f]) + turn[f] * distance;
+      const f = from + k, where = (state.random ? DRAWN[f] : angle[at + f]) + turn[f] * distance;
       return [length[at + f] * Math.cos(where), length[at + f] * Math.sin(where), KINDS[f < FAST ? 0 : 1].colour];
     });
   }
-  const kernel = (kind, drawn = state.random) => Array.from({ length: DISTANCES }, (_, d) => steps(d, kind, drawn).reduce((sum, [x]) => sum + x, 0));
+  const kernel = kind => Array.from({ length: DISTANCES }, (_, d) => steps(d, kind).reduce((sum, [x]) => sum + x, 0));
   function reach() {              // the box that holds the arrows at every distance: left, right, down, up
     const box = [0, 0, 0, 0];
     for (let d = 0; d < DISTANCES; d++) {
@@ -59,10 +59,10 @@ Play.viewer("arrows", async root => {
     said, random.whole,
     element("details", {}, element("summary", {}, "More: other heads that look at the word before"), head.whole), link);
 
-  // ---- drawing: all curves of a head have one scale, with its own angles and with random ones ----
+  // ---- drawing: the curves of all arrows and of some have one scale ----
   function draw() {
     if (root.hidden) return;
-    const lines = KINDS.map((_, kind) => kernel(kind)), all = [0, 1].flatMap(drawn => KINDS.flatMap((_, kind) => kernel(kind, drawn))), low = Math.min(...all), high = Math.max(...all);
+    const lines = KINDS.map((_, kind) => kernel(kind)), all = lines.flat(), low = Math.min(...all), high = Math.max(...all);
     plot(curve, { curves: [{ values: lines[state.pairs], colour: KINDS[state.pairs].colour, width: 2 }], low, high,
       marks: [[state.distance, "--play-mark", ""]], ends: ["0 back", `${DISTANCES - 1} back`],
       levels: [[high, `${high.toFixed(1)} nats`], [0, "0"], [low, `${low.toFixed(1)} nats`.replace("-", "\u2212")]].filter(([value], k) => k === 1 || Math.abs(value) > .15 * (high - low)) });
