@@ -43,7 +43,7 @@ Play.viewer("why", async root => {
   } }, "Copy link");
   const image = element("button", { type: "button", onclick: save }, "Save as an image");
   root.replaceChildren(element("p", { class: "play-prompt" }, "Click a word: where does it look, and why?"), element("div", { class: "play-bar-top" }, sentence), head.whole,
-    line, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), about, element("p", { class: "play-bar-top" }, copy, image, link));
+    line, element("p", { class: "play-head" }, "It looks most at"), looked, said, element("table", {}, body), element("details", {}, element("summary", {}, "More: this head in other texts"), about), element("p", { class: "play-bar-top" }, copy, image, link));
 
   let boxes = [], pick = null;
   function spell() {             // the sentence as a choice of the word that looks
