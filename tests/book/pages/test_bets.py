@@ -4,7 +4,6 @@ import pytest
 from sphinx.application import Sphinx
 
 from book._ext import questions as bets
-from tests.book.pages import play_pages
 from tests.book.pages.book_pages import PHONE, ROOT
 
 PAGES = {
@@ -60,9 +59,13 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def tab(browser):
-    tab = play_pages.Tab(browser, PHONE)
-    yield tab.page
-    tab.close()
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert not errors
 
 
 @pytest.mark.browser
