@@ -30,7 +30,7 @@ Play.viewer("switches", async root => {
     Play.toggle({ label, checked: state[key] > 0, change: on => { state[key] = on ? ON[key] : 0; show(); } }).whole);
   const canvas = element("canvas", { "aria-hidden": "true", class: "play-plot play-tall" }), title = element("p", { class: "play-head", role: "status" });
   const table = element("table"), note = element("p", { class: "play-legend" }), { link, set } = Play.permalink("switches", root);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "With all parts, two of the four networks draw their words together. Which switch makes all four do so?"),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "With all parts, two of the four networks make their words nearly the same. Which switch makes all four do so?"),
     element("fieldset", { class: "play-switches" }, element("legend", {}, "Beside attention"), ...toggles), title, canvas, table, note, link);
 
   // ---- drawing ----
@@ -50,7 +50,7 @@ Play.viewer("switches", async root => {
   function tell() {
     const lowest = floor(networks(state)), span = lowest > -2 ? "0.1" : `10${small(lowest)}`;
     const last = states - 1, whole = networks(ON), parts = Object.keys(PARTS).filter(key => state[key]).map(key => PARTS[key]);
-    title.textContent = `Spread (how different the vectors are) with ${["attention", ...parts].join(", ")}; axis from ${span} to 1`;
+    title.textContent = `Spread with ${["attention", ...parts].join(", ")}; axis from ${span} to 1`;
     table.replaceChildren(element("thead", {}, element("tr", {}, ...["spread after the last layer", "with these parts", "range of five draws", "with all parts"].map(text => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...networks(state).map(({ name, runs }, k) => {
         const ends = runs.map(run => run[last]).sort((a, b) => a - b), [low, high] = [ends[0], ends.at(-1)].map(said);

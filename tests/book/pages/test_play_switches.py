@@ -53,3 +53,8 @@ def test_the_question_on_the_card_has_one_answer(record):
     together = np.log10(0.25)
     assert (whole < together).sum() == 2
     assert [part for part, place in without.items() if (ends[:, *place] < together).all()] == ["skip"]
+
+
+def test_without_skip_connections_each_layer_of_minilm_triples_the_power_of_ten_after_the_third(record):
+    run = record.array("trained")[0, GELU, 1, 1]
+    np.testing.assert_allclose(run[4:6] / run[3:5], 3, atol=0.2)  # the layer after that ends in rounding
