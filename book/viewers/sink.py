@@ -9,8 +9,8 @@ from book.publish.records import Record
 
 
 def draw(record: Record) -> tuple[Figure, dict]:
-    """Draw the row of the record ``bert-gates-sink-dial``; the viewer begins with a little of the weight left out."""
-    return draw_row(record), {"way": "out", "amount": 10}
+    """Draw the row of the record ``bert-gates-sink-dial``; the viewer begins with all of its weight left out."""
+    return draw_row(record), {"way": "out", "amount": 100}
 
 
 @style.in_style
