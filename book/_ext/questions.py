@@ -70,7 +70,8 @@ def choices(lines: list[str]) -> tuple[int, list[str], int, int]:
     right = [place for place, (mark, _) in enumerate(found) if mark == "x"]
     if match is None or len(right) != 1 or CHOICE.search(match["question"]):
         raise ValueError(
-            "must be a question, 2 to 4 choices, each a line '- ( ) ...', one of them '- (x) ...', a line +++, an outcome"
+            "must be a question, 2 to 4 choices, each a line '- ( ) ...', one of them '- (x) ...', a line +++, "
+            "an outcome"
         )
     start = match["question"].count("\n")
     return start, [words for _, words in found], right[0], start + len(found)

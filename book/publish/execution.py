@@ -69,7 +69,7 @@ def _inputs(root: Path) -> str:
 
 
 def machinery(root: Path = ROOT) -> str:
-    """Hash what makes pages of executions: contents, settings, templates, extensions, and what of the book they import."""
+    """Hash what makes pages of executions: contents, settings, templates, extensions, and what these import."""
     return hashlib.sha256(hashed(root, MACHINERY).encode()).hexdigest()[:16]
 
 
