@@ -2,14 +2,11 @@
 network, old addresses of pages, numbers of figures, small mends of the theme.
 """
 
-import html
-import os
 import re
 import shutil
 from importlib import metadata
 from pathlib import Path
 
-from analysis.core.files import write_atomically
 from book.publish import execution
 
 MATHJAX = ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/")
@@ -18,19 +15,12 @@ DROPPED = re.compile(
     r' id="(?:proof|proof-content|exercise-content|solution-content)"'  # all have the same, and none refers to it
     r'| role="doc-biblioentry"| role="list"(?= class="citation-list")'  # outdated; a list without items
 )
-MOVED = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>This page has moved</title><meta name="robots" content="noindex">
-<meta http-equiv="refresh" content="0; url={address}"></head>
-<body><main><h1>This page has moved</h1><p>Read on in <a href="{address}">{title}</a>.</p></main></body></html>
-"""
 
 
 def use_cache(app, config):
-    """Render the stored executions; a change of the build's own code makes Sphinx read every page again."""
+    """Render the stored executions."""
     execution.environment()
     config.nb_execution_cache_path = str(execution.CACHE)
-    config.book_machinery = execution.machinery()
 
 
 def outdated_pages(app, env, added, changed, removed) -> list[str]:
@@ -61,15 +51,13 @@ def copy_mathjax(app, error):
                 shutil.copyfile(file.locate(), target)
 
 
-def lead_on(app, error):
-    """Write a short page at each address that is no more (``moved_pages``), which leads on to what it held."""
-    if error is not None or app.builder.format != "html":
-        return
-    for old, new in app.config.moved_pages.items():
-        if new in app.env.found_docs:  # a book of a few pages has not all
-            address = f"{os.path.relpath(new, Path(old).parent)}.html"
-            page = MOVED.format(address=html.escape(address), title=html.escape(app.env.titles[new].astext()))
-            write_atomically(Path(app.outdir) / f"{old}.html", page)
+def lead_on(app):
+    """Give a short page to each address that is no more (``moved_pages``), which leads on to what it held."""
+    there = {old: new for old, new in app.config.moved_pages.items() if new in app.env.titles}  # a part of the book
+    return [
+        (old, {"address": app.builder.get_relative_uri(old, new), "to": app.env.titles[new].astext()}, "moved.html")
+        for old, new in there.items()
+    ]
 
 
 def mend(app, pagename, templatename, context, doctree):
@@ -127,7 +115,6 @@ def setup(app):
     from nbclient import NotebookClient
 
     NotebookClient.shutdown_kernel.default_value = "immediate"
-    app.add_config_value("book_machinery", "", "env")  # a change of it makes Sphinx read every page again
     app.add_config_value("moved_pages", {}, "html")
     app.connect("config-inited", use_cache, priority=100)
     app.connect("env-get-outdated", outdated_pages)
@@ -137,4 +124,4 @@ def setup(app):
     app.connect("html-page-context", lead_along)
     app.connect("html-collect-pages", leave_out_builtins, priority=100)  # before viewcode's own
     app.connect("build-finished", copy_mathjax)
-    app.connect("build-finished", lead_on)
+    app.connect("html-collect-pages", lead_on)

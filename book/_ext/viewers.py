@@ -7,6 +7,7 @@ records that viewers read are written beside the scripts.
 
 import html
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,21 +18,7 @@ from matplotlib.figure import Figure
 from analysis.core.files import write_atomically
 from book._ext.shared import DRAWN, Directive, save
 from book.publish import experiments
-from book.viewers import (
-    arrows,
-    atlas,
-    cone,
-    dial,
-    mixer,
-    pattern,
-    record_script,
-    score,
-    sentence,
-    sink,
-    switches,
-    weights_script,
-    why,
-)
+from book.viewers import record_script, weights_script
 
 FOLDER = "play"
 MODELS = ("gpt2-mini", "neox-mini")
@@ -45,33 +32,14 @@ RECORDS = {
     "arrows": "rotary-smollm2-arrows",
     "why": "why-smollm2",
 }
-
-
-def sentence_apart() -> tuple[Figure, dict]:
-    """Draw one sentence in gpt2-mini."""
-    parts, weights, start = sentence.take_apart()
-    return sentence.draw(parts, weights), start
-
-
-PICTURES = {
-    "sentence": sentence_apart,
-    "mixer": lambda record: (mixer.draw(record), mixer.start()),
-    "atlas": lambda record: (atlas.draw(atlas.first_sentence(record)), atlas.START),
-    "dial": lambda record: (dial.draw(record), dial.start()),
-    "switches": lambda record: (switches.draw(record), switches.START),
-    "cone": lambda record: (cone.draw(cone.unit_rows(record), [*cone.SHOWN.values()]), cone.START),
-    "score": lambda: (score.draw(), score.START),
-    "sink": sink.draw,
-    "arrows": lambda record: (arrows.draw(record), arrows.START),
-    "pattern": lambda: (pattern.draw(), pattern.START),
-    "why": lambda record: (why.draw(record), why.START),
-}
-"""The static picture of each viewer, of its record if it has one, and its first state."""
+OWN = ("score", "pattern", "sentence")
+"""The viewers with a record, and those without one; their modules in ``book.viewers`` have their names."""
 
 
 def picture(name: str) -> tuple[Figure, dict]:
-    """Return the static picture of a viewer and its first state."""
-    return PICTURES[name](*([experiments.load(RECORDS[name])] if name in RECORDS else []))
+    """Return the static picture of a viewer, of its record if it has one, and its first state."""
+    viewer = import_module(f"book.viewers.{name}")
+    return viewer.draw(*([experiments.load(RECORDS[name])] if name in RECORDS else [])), viewer.START
 
 
 def scripts(name: str) -> list[str]:
@@ -103,8 +71,8 @@ class Viewer(Directive):
     def run(self):
         """Draw the static picture and lay the viewer beside it."""
         (name,) = self.arguments
-        if name not in PICTURES:
-            raise self.error(f"there is no viewer {name!r}; known: {', '.join(PICTURES)}")
+        if name not in (*RECORDS, *OWN):
+            raise self.error(f"there is no viewer {name!r}; known: {', '.join((*RECORDS, *OWN))}")
         self.require(f"the viewer {name}")
         others, label = getattr(self.env, "viewers", {}), self.options["name"]
         self.env.viewers = {**others, self.env.docname: [*others.get(self.env.docname, []), name]}

@@ -26,23 +26,10 @@ from book.lab.training import dna_classifier
 
 SEED, WORKERS = 0, 2
 PADDED = ("first_failing", "D_sum", "D_total", "cone", "resultant", "cosine", "entropy")
-KEPT = (
-    "first_failing",
-    "bare_failing",
-    "D_sum",
-    "D_sum_bare",
-    "D_total",
-    "mean_total",
-    "cone",
-    "cone_bare",
-    "resultant",
-    "cosine",
-    "cosine_bare",
-    "largest",
-    "stable_rank",
-    "entropy",
-    "histogram",
-)
+KEPT = """
+    first_failing bare_failing D_sum D_sum_bare D_total mean_total cone cone_bare resultant cosine cosine_bare
+    largest stable_rank entropy histogram
+""".split()
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,7 @@ def open_run(folder: str | Path, backbones: Path | None = None, device: torch.de
 def pass_all(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[LayerActivations], Tensor]:
     """Take one encoded sequence through a BERT, layer by layer; return what passed and which positions are tokens."""
     keep = inputs["attention_mask"][0].bool().to(model.device)
-    x, passed = model.bert.embeddings(inputs["input_ids"].to(model.device))[0], []
+    x, passed = getattr(model, "bert", model).embeddings(inputs["input_ids"].to(model.device))[0], []
     for layer in load(model).encoder_layers():
         passed.append(run_layer(x, layer, keep=keep))
         x = passed[-1].second
@@ -198,13 +185,8 @@ def untrained(
     device: torch.device | str = "cpu",
 ) -> Run:
     """Return a classifier as its training begins: the seed's own sequences, vocabulary and initial weights."""
-    from transformers import BertForSequenceClassification
-
     data = data or dna_classifier.make_data(recipe, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        settings = dna_classifier.configure(recipe, data)
-        model = BertForSequenceClassification._from_config(settings, attn_implementation="eager")
+    model = dna_classifier.initialise(recipe, data, seed)
     return Run(model.eval().requires_grad_(False).to(device), data, {"seed": seed}, None)
 
 

@@ -30,22 +30,15 @@ def at(steps: int) -> tuple[int, ...]:
     return tuple(sorted({round(share * steps) for share in LOOKS}))
 
 
-def make_probe(
-    data: Data, sequences: int = 2, *, pad_to: int | None = None
-) -> Callable[[int, nn.Module], dict[str, np.ndarray]]:
-    """Return ``probe(step, model)`` for ``dna_classifier.train``, on the first validation sequence of several classes.
+def make_probe(data: Data) -> Callable[[int, nn.Module], dict[str, np.ndarray]]:
+    """Return ``probe(step, model)`` for ``dna_classifier.train``, on the first validation sequence of two classes.
 
-    The sequences are chosen by class in alphabetical order; the same ones every time. With ``pad_to`` the rows of
-    padding exist as well, and neither are seen nor count.
+    They are the first two in alphabetical order; the same ones every time.
     """
     first: dict[str, int] = {}
     for i in data.parts.validation:
         first.setdefault(data.genes[i].label, int(i))
-    if not 1 <= sequences <= len(first):
-        raise ValueError(
-            f"sequences must be between 1 and {len(first)}, the classes in the validation part, got {sequences}"
-        )
-    coded = [data.encode([data.genes[first[label]]], pad_to) for label in sorted(first)[:sequences]]
+    coded = [data.encode([data.genes[first[label]]]) for label in sorted(first)[:2]]
     return lambda step, model: look(model, coded)
 
 
@@ -71,7 +64,6 @@ def look(model: nn.Module, coded: Sequence[dict[str, Tensor]]) -> dict[str, np.n
     try:
         with ThreadPoolExecutor(WORKERS) as pool, torch.no_grad():
             for turn, inputs in enumerate(coded):
-                real = int(inputs["attention_mask"].sum())
 
                 def visit(layer: int, maps: Tensor, turn: int = turn) -> None:
                     found["entropy"][layer] += float(entropy.relative_entropy(maps).mean()) / every
@@ -79,8 +71,8 @@ def look(model: nn.Module, coded: Sequence[dict[str, Tensor]]) -> dict[str, np.n
                     read = pool.map(_count, parts)
                     shares[layer] += sum(read) / maps.shape[1]
 
-                def hidden(layer: int, states: Tensor, real: int = real) -> None:
-                    rows = states[0, :real].float()
+                def hidden(layer: int, states: Tensor) -> None:
+                    rows = states[0].float()
                     found["cone"][layer] += float(anisotropy.cone_index(rows)) / every
                     found["resultant"][layer] += float(anisotropy.resultant_length(rows)) / every
 

@@ -19,6 +19,7 @@ DRAWS = 4000  # renumberings of the heads of each layer, the same in all texts
 class Links(NamedTuple):
     """Spearman's correlations over heads, text by text, and what renumbered heads give.
 
+    ``value`` is the mean of ``within``, and ``chance_of_value`` the share of renumberings that bring it as far from 0.
     ``chance`` is the share of renumberings that bring the mean over texts as far from 0 in that layer. ``corrected`` is
     the share in which *any* layer comes as far, counted in standard deviations of its renumberings, which is what
     looking at all layers asks for; in 95 % of the renumberings no layer is further from 0 than ``widest``.
@@ -32,6 +33,8 @@ class Links(NamedTuple):
     corrected: Float[np.ndarray, " layer"]
     widest: Float[np.ndarray, " layer"]
     shuffled: Interval
+    value: float
+    chance_of_value: float
 
 
 def link_heads(first: Float[np.ndarray, "text layer head"], second: Float[np.ndarray, "text layer head"]) -> Links:
@@ -52,7 +55,8 @@ def link_heads(first: Float[np.ndarray, "text layer head"], second: Float[np.nda
     within = (own * other).mean(-1)
     # Of every two heads of a layer the product, mean over texts; a renumbering picks one of them for each head
     products = np.einsum("tli,tlj->lij", own, other) / (texts * heads)
-    drawn, value = abs(_pick(products, order)), abs(within.mean(0)) - 1e-9
+    picked, value = _pick(products, order), abs(within.mean(0)) - 1e-9
+    drawn = abs(picked)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.sqrt((drawn**2).mean(0))
         furthest, reached = (drawn / deviation).max(1), value / deviation
@@ -66,6 +70,8 @@ def link_heads(first: Float[np.ndarray, "text layer head"], second: Float[np.nda
         corrected=(furthest[:, None] >= reached).mean(0),
         widest=np.quantile(furthest, 0.95) * deviation,
         shuffled=Interval(float(shuffled.mean()), *map(float, np.quantile(shuffled, [0.025, 0.975]))),
+        value=float(within.mean()),
+        chance_of_value=float((abs(picked.mean(1)) >= abs(within.mean()) - 1e-9).mean()),
     )
 
 

@@ -24,17 +24,9 @@ from book.publish.records import Record
 STAND_IN = "MiniLM fine-tuned on simulated genes"
 NEAREST = f"In {STAND_IN}, "
 """What evidence about it begins with."""
-BY_LAYER = (
-    "first_failing",
-    "failing_kept",
-    "padded_first_failing",
-    "D_sum",
-    "cone",
-    "resultant",
-    "cosine",
-    "entropy",
-    "largest",
-)
+BY_LAYER = """
+    first_failing failing_kept padded_first_failing D_sum cone resultant cosine entropy largest
+""".split()
 """Measures that have one number per layer and sequence; of those by head, the mean over heads."""
 START = "start"
 """The trained body under rows of k-mers that nothing has trained."""

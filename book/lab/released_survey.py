@@ -22,8 +22,8 @@ from analysis.representations import anisotropy
 from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
 from analysis.transformer.attention import compute_scores, project, softmax
-from analysis.transformer.encoder import run_layer
 from book.lab import released_code as code
+from book.lab.classifier_survey import pass_all
 from book.lab.map_counts import correlate
 from book.lab.mathematics import stretching
 
@@ -49,16 +49,10 @@ class Passage:
         return [self.stations[0].x, *(each.second for each in self.stations)]
 
 
-@torch.no_grad()
 def run(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Passage:
     """Take one padded sequence, ``(1, position)``, through a BERT."""
-    body, keep = getattr(model, "bert", model), attention_mask[0].bool().to(model.device)
-    layers, stations = load(model).encoder_layers(), []
-    x = body.embeddings(input_ids.to(model.device))[0]
-    for layer in layers:
-        stations.append(run_layer(x, layer, keep=keep))
-        x = stations[-1].second
-    return Passage(layers, stations, keep)
+    stations, keep = pass_all(model, {"input_ids": input_ids, "attention_mask": attention_mask})
+    return Passage(load(model).encoder_layers(), stations, keep)
 
 
 def attend(x: Residual, weights: AttentionLayer, keep: Tensor | None = None) -> Attention:

@@ -1,7 +1,7 @@
 """A probe of a language model with rotary positions that is being trained: its biases, and what they are worth."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -38,22 +38,17 @@ def make_probe(windows: Int[Tensor, "window position"]) -> Callable[[int, nn.Mod
         layers = [layer.attention for layer in model.gpt_neox.layers]
         means = _mean_projections(model, layers, windows)
         measured = {}
-        for part, index in (("query", 0), ("key", 1)):
-            measured[f"{part}_bias"] = torch.stack([_split(_bias(layer), layer)[index] for layer in layers])
-            measured[f"{part}_bias_folded"] = torch.stack(
-                [
-                    _split(
-                        _bias(block.attention) + block.attention.query_key_value.weight @ block.input_layernorm.bias,
-                        block.attention,
-                    )[index]
-                    for block in model.gpt_neox.layers
-                ]
-            )
-            measured[f"{part}_mean"] = torch.stack(
-                [_split(mean, layer)[index] for mean, layer in zip(means, layers, strict=True)]
-            )
+        biases = [_bias(layer) for layer in layers]
+        folded = [
+            bias + block.attention.query_key_value.weight @ block.input_layernorm.bias
+            for bias, block in zip(biases, model.gpt_neox.layers, strict=True)
+        ]
+        for name, vectors in {"bias": biases, "bias_folded": folded, "mean": means}.items():
+            split = torch.stack([_split(vector, layer) for vector, layer in zip(vectors, layers, strict=True)])
+            measured |= {f"{part}_{name}": split[:, index] for index, part in enumerate(PARTS)}
         arrays = {name: value.detach().float().cpu().numpy() for name, value in measured.items()}
-        return arrays | {f"held_out_no_{part}_bias": _loss_without(model, part, windows) for part in PARTS}
+        without = {part: gpt2_mini.evaluate(without_bias(model, part), windows) for part in PARTS}
+        return arrays | {f"held_out_no_{part}_bias": loss for part, loss in without.items()}
 
     return probe
 
@@ -88,25 +83,11 @@ def _mean_projections(model: nn.Module, layers: list[nn.Module], windows: Tensor
     return [total / windows[:, 1:].numel() for total in sums]
 
 
-@contextmanager
-def without_bias(model: nn.Module, part: str) -> Iterator[nn.Module]:
-    """Set the query or the key bias of all heads of a GPT-NeoX to 0, for a while."""
-    layers = [layer.attention for layer in model.gpt_neox.layers]
-    biases = [layer.query_key_value.bias for layer in layers]
-    kept = [None if bias is None else bias.detach().clone() for bias in biases]
-    with torch.no_grad():
-        for layer, bias in zip(layers, biases, strict=True):
-            if bias is not None:
-                _split(bias, layer)[PARTS.index(part)] = 0
-    try:
-        yield model
-    finally:
-        with torch.no_grad():
-            for bias, values in zip(biases, kept, strict=True):
-                if bias is not None:
-                    bias.copy_(values)
-
-
-def _loss_without(model: nn.Module, part: str, windows: Tensor) -> float:
-    with without_bias(model, part):
-        return gpt2_mini.evaluate(model, windows)
+@torch.no_grad()
+def without_bias(model: nn.Module, part: str) -> nn.Module:
+    """Return a copy of a GPT-NeoX with the query or the key bias of all heads set to 0."""
+    changed = deepcopy(model)
+    for layer in changed.gpt_neox.layers:
+        if layer.attention.query_key_value.bias is not None:
+            _split(layer.attention.query_key_value.bias, layer.attention)[PARTS.index(part)] = 0
+    return changed

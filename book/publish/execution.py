@@ -26,7 +26,7 @@ TEXTUAL = ("text/plain", "application/papermill.record/text/plain", "application
 KIT = "claims/claims_kit"
 CODE = ("analysis", "book/lab", "book/experiments", "book/publish", "book/viewers", "book/records", KIT)
 FILES = ("book/claims.yml", "requirements.txt")
-MACHINERY = ("book/_ext", "book/_templates", "book/publish", "book/viewers", KIT)  # what makes pages of executions
+MACHINERY = ("book/_ext", "book/_templates", "book/publish", "book/viewers", KIT, "_toc.yml", "_config.yml")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OPTIONS = re.compile(r"\A(?:---\n.*?\n---\n|(?::[^\n]*\n)*)", re.DOTALL)
 FOLDERS = ("ANALYSIS_MODELS", "ANALYSIS_DATA")  # directories of inputs: named by what lies in them
@@ -39,11 +39,11 @@ def digest(page: str, root: Path = ROOT) -> str:
     """Hash everything that a page's outputs depend on besides its own cells."""
     handed = sorted(shown(root / "book" / f"{page}.md"))  # what is shown of a page is what its cells hand over
     h = hashlib.sha256(f"{platform.python_version()} {sys.platform} {_inputs(root)} {handed}\n".encode())
-    h.update(_hashed(root, (*CODE, *FILES)).encode())
+    h.update(hashed(root, (*CODE, *FILES)).encode())
     return h.hexdigest()[:16]
 
 
-def _hashed(root: Path, names: Iterable[str]) -> str:
+def hashed(root: Path, names: Iterable[str]) -> str:
     """Write the hash of each file, and of each file in a folder, in a line of its own."""
     places = [root / name for name in names]
     found = sorted({file for place in places for file in (place.rglob("*") if place.is_dir() else [place])})
@@ -69,8 +69,8 @@ def _inputs(root: Path) -> str:
 
 
 def machinery(root: Path = ROOT) -> str:
-    """Hash what makes pages of executions: the templates, the build's extensions, and what of the book they import."""
-    return hashlib.sha256(_hashed(root, MACHINERY).encode()).hexdigest()[:16]
+    """Hash what makes pages of executions: contents, settings, templates, extensions, and what these import."""
+    return hashlib.sha256(hashed(root, MACHINERY).encode()).hexdigest()[:16]
 
 
 def cell_sources(text: str) -> list[str]:

@@ -18,14 +18,10 @@ BOOK = "../../book"
 
 def digest(name: str) -> str:
     """Name what a report is made of: the library's code, and the model's files; or the kit's, and the papers'."""
-    folders = [execution.ROOT / "analysis", *([execution.ROOT / execution.KIT, PAPERS] if name == PAPERS.name else [])]
-    kinds = ("*.py", "*.html", "*.mplstyle", "*.yml")
-    sources = sorted(path for folder in folders for kind in kinds for path in folder.rglob(kind))
     about = checkpoints.find(name).provenance() if name in MODELS else {}
-    total = hashlib.sha256(repr((about.get("sha256"), about.get("settings"), TEXTS, BOOK)).encode())
-    for path in sources:
-        total.update(path.read_bytes())
-    return total.hexdigest()
+    said = repr((about.get("sha256"), about.get("settings"), TEXTS, BOOK))
+    sources = ("analysis", *((execution.KIT, "claims/examples") if name == PAPERS.name else ()))
+    return hashlib.sha256(f"{said}\n{execution.hashed(execution.ROOT, sources)}".encode()).hexdigest()
 
 
 def out_of_date() -> list[str]:

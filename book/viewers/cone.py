@@ -1,14 +1,11 @@
 """The cone of MiniLM's rows beside that of a random network: what the viewer shows at first, and its still picture."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from analysis.models.controls import NETWORKS
 from analysis.plotting import style
-from book.publish.records import Record, Result
+from book.publish.records import Record
 
 SHOWN = {"trained": "MiniLM, trained", "random, as large": "random weights as large"}
 """The networks of the still picture, which shows the last layer, and their titles."""
@@ -16,22 +13,16 @@ START = {"network": 2, "text": 0, "layer": 0, "row": 3, "look": "angles", "yaw":
 """The state of the viewer at first; its network is the one beside the trained one."""
 
 
-def unit_rows(record: Record | Result) -> Float[np.ndarray, "network position 3"]:
-    """Return the unit rows of the first text after the last layer, in the networks of the still picture."""
-    return record.array("rows")[[NETWORKS.index(name) for name in SHOWN], 0, -1].astype(np.float64)
-
-
 @style.in_style
-def draw(
-    rows: Float[np.ndarray, "network position 3"], titles: Sequence[str], *, ax: style.Panels | None = None
-) -> Figure:
-    """Draw unit rows as seen from the side, each at its true angle with the mean direction.
+def draw(record: Record) -> Figure:
+    """Draw the unit rows of the first text as seen from the side, each at its true angle with the mean direction.
 
     The mean direction points up; a dot is left or right of it after its second coordinate, and the sector is the cone
     whose half angle has the resultant length as its cosine.
     """
-    figure, [axes] = style.panels(ax, 1, len(titles), sharey=True)
-    for panel, title, points in zip(axes, titles, rows, strict=True):
+    rows = record.array("rows")[[NETWORKS.index(name) for name in SHOWN], 0, -1].astype(np.float64)
+    figure, [axes] = style.panels(None, 1, len(SHOWN), sharey=True)
+    for panel, title, points in zip(axes, SHOWN.values(), rows, strict=True):
         up, resultant = points[:, 0], points[:, 0].mean()
         turn = np.arctan2(points[:, 2], points[:, 1])
         across = np.sqrt(1 - up**2) * np.cos(turn)

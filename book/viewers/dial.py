@@ -10,13 +10,9 @@ from analysis.plotting import style
 from analysis.transformer.attention import softmax
 from book.publish.records import Record, Result
 
-MODEL, LAYER, HEAD, QUERY, KEY = "minilm", 0, 5, 8, 8
+MODEL, LAYER, HEAD = "minilm", 0, 5
+START = {"model": MODEL, "layer": LAYER, "head": HEAD, "query": 8, "key": 8, "t": 1.0}
 DIALS = 0.0, 0.5, 1.0, 4.0
-
-
-def start() -> dict[str, str | int | float]:
-    """Return what the viewer shows at first: the trained head."""
-    return {"model": MODEL, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY, "t": 1.0}
 
 
 @style.in_style

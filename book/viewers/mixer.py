@@ -10,11 +10,7 @@ from analysis.transformer.attention import softmax
 from book.publish.records import Record, Result
 
 HEAD, QUERY = 3, 700  # a head whose far peak is sharp, and a query with more than one turn before it
-
-
-def start() -> dict[str, int]:
-    """Return what the viewer shows at first: ``T^pp`` alone."""
-    return {"head": HEAD, "query": QUERY, "Tp": 0}
+START = {"head": HEAD, "query": QUERY, "Tp": 0}  # the circle alone
 
 
 def mixtures(record: Record | Result) -> dict[str, Float[np.ndarray, " key"]]:

@@ -4,7 +4,6 @@ It is what the first page shows before a reader types another sentence, on paper
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -19,38 +18,34 @@ from analysis.plotting import style
 from analysis.transformer.attention import softmax
 from analysis.transformer.layernorm import apply_norm
 
-TEXT = "If the name is not found in the module, the value of the expression is returned."
 MODEL = "gpt2-mini"
+TEXT = "If the name is not found in the module, the value of the expression is returned."
+START = {"text": TEXT, "layer": 0, "head": 4, "query": 16, "key": 15}
+"""Of the last third of the sentence the query with the largest weight on a single earlier key."""
 
 Map = Float[np.ndarray, "query key"]
 
 
-def take_apart(text: str = TEXT) -> tuple[dict[str, Map], Map, dict[str, str | int]]:
-    """Return the parts of one head's scores of a sentence, its weights, and what the viewer shows at first.
+def take_apart(text: str, head: int) -> tuple[dict[str, Map], Map]:
+    """Return the parts of one head's scores of a sentence, and its weights.
 
-    What a query does not see is nan, and each part is less its mean. The query shown at first is the one, in the last
-    third of the sentence, with the largest weight on a single earlier key.
+    What a query does not see is nan, and each part is less its mean.
 
-    >>> parts, weights, start = take_apart("The list of the names.")
-    >>> bool(np.allclose(np.nansum(weights, axis=1), 1)), start["key"] < start["query"]
-    (True, True)
+    >>> parts, weights = take_apart("The list of the names.", 4)
+    >>> bool(np.allclose(np.nansum(weights, axis=1), 1))
+    True
     """
     checkpoint = checkpoints.find(MODEL)
     ids = pretrained.tokenizer(checkpoint).encode(text)
     model = load(checkpoint, dtype=torch.float64)
     norm, tokens, positions = model.norm("attention"), model.tokens, model.positions
     terms = score_terms(apply_norm(tokens[ids] + positions[: len(ids)], norm), model.layers[0].plain())
-    head = int(terms.semi_bias[:, 0].std(1).argmax())
     future = torch.ones(len(ids), len(ids)).triu(1).bool()
     attention = softmax(terms.total()[head].masked_fill(future, -math.inf))
     constants = terms.query_side[head] + terms.kernel[head]
     parts = {"content": terms.content[head], "semi-bias": terms.semi_bias[head], "constants": constants}
     seen = {name: _seen(part, future) for name, part in parts.items()}
-    late = len(ids) * 2 // 3
-    query = late + int(attention.tril(-1)[late:].amax(1).argmax())
-    key = int(attention.tril(-1)[query].argmax())
-    start = {"text": text, "layer": 0, "head": head, "query": query, "key": key}
-    return {name: part - np.nanmean(part) for name, part in seen.items()}, _seen(attention, future), start
+    return {name: part - np.nanmean(part) for name, part in seen.items()}, _seen(attention, future)
 
 
 def _seen(part: Tensor, future: Tensor) -> Map:
@@ -59,9 +54,10 @@ def _seen(part: Tensor, future: Tensor) -> Map:
 
 
 @style.in_style
-def draw(parts: Mapping[str, Map], weights: Map, *, ax: style.Panels | None = None) -> Figure:
+def draw() -> Figure:
     """Draw one head's scores as the sum of their three parts, on one scale, and the weights that they lead to."""
-    fig, [axes] = style.panels(ax, 1, 5, size="page", sharex=True, sharey=True)
+    parts, weights = take_apart(TEXT, START["head"])
+    fig, [axes] = style.panels(None, 1, 5, size="page", sharex=True, sharey=True)
     maps = {"score": sum(parts.values()), **parts}
     norm = style.centred(np.stack(list(maps.values())))
     for panel, (name, part), sign in zip(axes, maps.items(), ("", "= ", "+ ", "+ "), strict=False):

@@ -7,14 +7,11 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from book.publish.records import Record
 
-
-def draw(record: Record) -> tuple[Figure, dict]:
-    """Draw the row of the record ``bert-gates-sink-dial``; the viewer begins with all of its weight left out."""
-    return draw_row(record), {"way": "out", "amount": 100}
+START = {"way": "out", "amount": 100}  # all of its weight left out
 
 
 @style.in_style
-def draw_row(record: Record) -> Figure:
+def draw(record: Record) -> Figure:
     """Draw what one query gives each token, and beside it the length of what arrives from there."""
     weights, lengths = record.array("weights"), record.array("lengths")
     tokens, query = json.loads(record["tokens"]), record["query"]

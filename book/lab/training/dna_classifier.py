@@ -364,17 +364,13 @@ def score(
 
 
 @torch.no_grad()
-def predict(
-    model: torch.nn.Module, tokenizer, sequences: Sequence[str], batch: int = 16, *, bf16: bool = False
-) -> torch.Tensor:
+def predict(model: torch.nn.Module, tokenizer, sequences: Sequence[str]) -> torch.Tensor:
     """Return the class probabilities of each sequence, ``(sequence, class)``, in float32 on the CPU."""
-    device, rows = next(model.parameters()).device, []
-    for start in range(0, len(sequences), batch):
-        coded = tokenizer(
-            [words(s) for s in sequences[start : start + batch]], padding=True, truncation=True, return_tensors="pt"
-        ).to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            rows.append(model(**coded).logits.float().softmax(-1).cpu())
+    rows = []
+    for start in range(0, len(sequences), 16):
+        some = [words(bases) for bases in sequences[start : start + 16]]
+        coded = tokenizer(some, padding=True, truncation=True, return_tensors="pt").to(model.device)
+        rows.append(model(**coded).logits.float().softmax(-1).cpu())
     return torch.cat(rows)
 
 

@@ -20,6 +20,6 @@ def test_the_viewer_starts_where_its_picture_is():
     found = {"sigma": np.ones(800), "left": np.ones((4, 800, 1)), "right": np.eye(800, 1)[None].repeat(4, 0)}
     found["own"] = np.arange(800.0)[None].repeat(4, 0)
     weights = mixer.mixtures(Result({}, found, {}))
-    assert len(weights["circle alone"]) == mixer.start()["query"] + 1
+    assert len(weights["circle alone"]) == mixer.QUERY + 1
     assert weights["circle alone"].argmax() == 0
-    assert weights["ramp and circle"].argmax() == mixer.start()["query"]
+    assert weights["ramp and circle"].argmax() == mixer.QUERY

@@ -21,6 +21,8 @@ def test_what_layers_share_is_no_link_of_heads(noise):
     assert found.over_all.min() > 0.8
     assert found.shuffled.low < found.over_all.mean() < found.shuffled.high
     assert found.corrected.min() > 0.05
+    assert found.chance_of_value > 0.05
+    assert abs(found.value) < 0.25
 
 
 def test_a_link_of_heads_is_seen_beneath_layers_that_run_against_it(noise):
@@ -28,7 +30,8 @@ def test_a_link_of_heads_is_seen_beneath_layers_that_run_against_it(noise):
     found = link_heads(first, second)
     assert found.over_all.max() < -0.7
     assert found.within.min() > 0.9
-    assert found.corrected.max() == 0
+    assert found.corrected.max() == found.chance_of_value == 0
+    assert found.value > 0.9
     assert found.shuffled.high < 0
 
 

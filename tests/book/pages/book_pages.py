@@ -1,9 +1,10 @@
 """Which pages the book has, and how and with what tests open them."""
 
 import os
-import re
 import shutil
 from pathlib import Path
+
+from book.publish import execution
 
 ROOT = Path(__file__).parents[3]
 HTML = ROOT / "_build" / "html"
@@ -16,13 +17,7 @@ def chromium() -> str | None:
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def toc_pages() -> list[str]:
-    """Return the pages of the table of contents, as ``book/neighbours``, in order."""
-    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
-
-
-PAGES = toc_pages()
+PAGES = execution.listed()
 PHONE = {"width": 390, "height": 844}
 TYPESET = """async () => {
   if (!document.querySelector('.math')) return;

@@ -22,7 +22,7 @@ from tests.book.pages.book_pages import ROOT
 from tools import vocabulary
 
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
-MOST = {"words": 1800, "figures": 5, "tables": 1, "cells": 6, "lines": 15}
+MOST = {"words": 1800, "figures": 5, "tables": 1, "cells": 6}
 EXERCISES = re.compile(r"^(`{3,})\{(?:exercise|solution)\b.*?^\1\s*$", re.DOTALL | re.MULTILINE)
 NUMBERS = re.compile(r"\{number\}`[^`]*`|(?<![\w.,-])-?\d[\d,.]*(?![\w-])")
 LINK = re.compile(r"\{[\w:]+\}`([^`<]*?)\s*<[^`]*>`")
@@ -135,5 +135,4 @@ def failures(cells: tuple[str, ...]) -> list[str]:
 def too_much(story: Story) -> list[str]:
     """Name what a story has too much of."""
     counts = {name: getattr(story, name) for name in ("words", "figures", "tables")} | {"cells": len(story.cells)}
-    counts["lines"] = max((len(cell.strip().splitlines()) for cell in story.cells), default=0)
     return [f"{count} {name}, at most {MOST[name]}" for name, count in counts.items() if count > MOST[name]]

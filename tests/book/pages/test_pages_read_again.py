@@ -31,7 +31,6 @@ def read(tmp_path, monkeypatch):
     """Return a function that builds a small book and gives the names of the pages that were read for it."""
     monkeypatch.setattr(execution, "BUILD", tmp_path / "build")
     monkeypatch.setattr(execution, "environment", lambda: None)
-    monkeypatch.setattr(execution, "machinery", lambda: "the same")
     source = tmp_path / "source"
     (source / "book").mkdir(parents=True)
     for name, text in PAGES.items():
@@ -70,5 +69,3 @@ def test_what_was_executed_or_edited_is_read_again_and_with_an_execution_the_ver
     (tmp_path / "source" / "book" / "two.md").write_text("# Two, edited\n")
     assert read() == {"two"}, "what was edited and not executed is read alone"
     assert read() == set(), "what was read with the present execution is up to date"
-    monkeypatch.setattr(execution, "machinery", lambda: "another")
-    assert read() == set(PAGES)

@@ -32,7 +32,7 @@ OUT_OF_REACH = """() => [...document.querySelectorAll('.play input, .play button
 CONTRAST = "runOnly: ['color-contrast']"  # all in which themes differ
 
 
-@pytest.fixture(scope="module", params=viewers.PICTURES)
+@pytest.fixture(scope="module", params=viewers.RECORDS)
 def viewer(request):
     return request.param
 

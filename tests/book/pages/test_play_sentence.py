@@ -11,7 +11,7 @@ from transformers import GPTNeoXForCausalLM, PreTrainedTokenizerFast
 from analysis.decomposition.terms import score_terms, six_terms
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from analysis.transformer.attention import compute_scores, project, softmax
+from analysis.transformer.attention import compute_scores, mask_future, project, softmax
 from analysis.transformer.layernorm import apply_norm
 from book.viewers import sentence, weights_script
 from tests.book.pages import play_pages
@@ -185,9 +185,11 @@ def test_typing_reads_the_new_sentence(fresh):
 
 
 def test_what_is_said_are_the_numbers_of_the_cell(fresh, reference):
-    start = sentence.take_apart()[2]
-    _, maps, terms, _ = reference.run(start["text"], set())
-    h, i, j = start["head"], start["query"], start["key"]
+    h, i, j = (sentence.START[name] for name in ("head", "query", "key"))
+    _, maps, terms, _ = reference.run(sentence.TEXT, set())
+    assert terms[0].semi_bias[:, 0].std(1).argmax() == h
+    weights = mask_future(maps[0])[h].softmax(-1).tril(-1)
+    assert weights[len(weights) * 2 // 3 :].max() == weights[i, j]
     due = terms[0].content[h, i, j], terms[0].semi_bias[h, 0, j], maps[0][h, i, j]
     words = fresh.inner_text(".play-said").replace("\u2212", "-").replace(" nats", "")
     said = [float(words.split(name)[1].split()[0].strip(";+=")) for name in ("content", "semi-bias", "score")]
