@@ -1,8 +1,4 @@
-"""Which of a row's blocks a function mixes: coupling, interaction, and the share that a sum of separate parts explains.
-
-What belongs here: how the heads' blocks of a row affect each other through a function. What does not: the layout of
-the blocks (:mod:`analysis.transformer.head_layout`).
-"""
+"""Which of a row's blocks a function mixes: coupling, interaction, and what a sum of separate parts explains."""
 
 from collections.abc import Callable
 

@@ -2,9 +2,7 @@ r"""The parts of a score: content, what is common to all queries, key semi-bias,
 
 With queries :math:`x_iW_Q + b_Q` and keys :math:`x_jW_K + b_K` a score is bilinear in both once each has been divided
 by its own norm and turned by its own position, so it is a sum of the same parts in every family; which of them a
-softmax cannot see differs. What belongs here: rewritings of scores that are exact. What does not: what those parts do
-to attention (:mod:`analysis.maps.attribution`, :mod:`analysis.maps.locality`), and changes of the weights
-(:mod:`analysis.decomposition.folding`).
+softmax cannot see differs.
 """
 
 from dataclasses import dataclass, fields, replace

@@ -1,8 +1,4 @@
-"""Entropies of attention: of each row, from weights or from scores, comparable across lengths, and of grey levels.
-
-What belongs here: how spread out a row or a map is, as one number, and how that changes with the inverse temperature.
-What does not: what a map looks like (:mod:`analysis.maps.gates`).
-"""
+"""Entropies of attention: of each row, from weights or from scores, comparable across lengths, and of grey levels."""
 
 import math
 

@@ -3,9 +3,6 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 ``MapStatistics.attend`` is an attention layer that counts as it goes, and ``add`` counts maps that are there. The sums
 are whole numbers (fixed point), so that they come out the same to the last bit in whatever order, and on however many
 processes, the texts are read.
-What belongs here: sums over maps. What does not: making one map (:mod:`analysis.maps.tiles`), the sums themselves
-(:mod:`analysis.statistics.exact_sums`), running models (:mod:`analysis.models.attention_hooks`), reading gates
-(:mod:`analysis.maps.gates`).
 """
 
 import math

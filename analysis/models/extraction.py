@@ -1,8 +1,4 @@
-"""Plain tensors out of running models: what a layer reads, hidden states.
-
-What belongs here: running modules of transformers, and what goes by. What does not: their parameters
-(:mod:`analysis.models.reading`).
-"""
+"""Plain tensors out of running models: what a layer reads, hidden states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

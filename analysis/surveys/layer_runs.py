@@ -1,8 +1,4 @@
-"""What each attention layer of a running model reads, does and writes; and its scores in parts, model in, parts out.
-
-What belongs here: running a model of transformers and looking at its layers. What does not: reading the model
-(:mod:`analysis.models.reading`), statistics of maps over many texts (:mod:`book.lab.census`).
-"""
+"""What each attention layer of a running model reads, does and writes; and its scores in parts, model in, parts out."""
 
 import functools
 import math

@@ -1,9 +1,7 @@
 r"""A BERT-like encoder on plain tensors, with a switch for each of its parts: one forward pass and its activations.
 
 One layer is attention, then an MLP, each followed by its skip connection and its LayerNorm (post-LN):
-``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass, its
-switches, random layers. What does not: reading a model (:mod:`analysis.models`), what the switches do to rows
-(:mod:`analysis.representations.rank_collapse`).
+``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``.
 """
 
 import math

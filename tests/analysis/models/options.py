@@ -1,8 +1,4 @@
-"""Which options of a configuration may change what an attention computes, found in the library's own source.
-
-What belongs here: the names of options that are read, by modules, masks, rotations and the configuration itself, and
-values of them worth trying. What does not: what comes of a value (``test_options.py``).
-"""
+"""Which options of a configuration may change what an attention computes, found in the library's own source."""
 
 import ast
 import inspect
