@@ -89,9 +89,7 @@ def by_autograd(name, argument):
             if part.requires_grad
             else None
         )
-        sums.append(
-            gradients and sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None)
-        )
+        sums.append(gradients and sum((g * d).sum() for g, d in zip(gradients, directions) if g is not None))
     return sums
 
 

@@ -83,9 +83,7 @@ def option_read(node: ast.AST, own: bool) -> tuple[str, list] | None:
     called, arguments = node.func, node.args
     if getattr(called, "id", None) in ("getattr", "hasattr") and is_configuration(arguments[0], own):
         arguments = arguments[1:]
-    elif not (
-        own and getattr(called, "attr", None) in ("pop", "get") and getattr(called.value, "id", None) == "kwargs"
-    ):
+    elif not (own and getattr(called, "attr", None) in ("pop", "get") and getattr(called.value, "id", "") == "kwargs"):
         return None
     values = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
     return (values[0], values[1:]) if values and isinstance(values[0], str) else None

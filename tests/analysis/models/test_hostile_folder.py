@@ -71,10 +71,7 @@ def rewrite(path, **entries):
     ("named", "message"),
     [
         ({"auto_map": {"AutoModel": "evil.Model"}}, "names evil.Model, modelling code that is its own"),
-        (
-            {"auto_map": {"AutoConfig": "evil.Config"}},
-            "names evil.Config, modelling code .* take auto_map out of a copy",
-        ),
+        ({"auto_map": {"AutoConfig": "evil.Config"}}, "names evil.Config, modelling .* take auto_map out of a copy"),
         ({"auto_map": {}, "architectures": ["BertEncoderModel"]}, "BertEncoderModel, modelling code that transformers"),
     ],
 )

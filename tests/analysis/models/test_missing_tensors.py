@@ -159,12 +159,7 @@ def test_a_folder_that_is_a_part_by_design_says_so(tmp_path):
     assert model.tokens is None
     assert {"wte.weight", "h.1.attn.c_attn.weight", "h.0.mlp.c_fc.weight", "ln_f.weight"} <= set(model.missing)
     assert "missing   wte.weight, h.1.attn.c_attn.weight" in repr(model)
-    for read in (
-        lambda: model.layers[1],
-        lambda: list(model.layers),
-        lambda: model.mlp(0),
-        lambda: model.need("tokens"),
-    ):
+    for read in (lambda: model.layers[1], lambda: [*model.layers], lambda: model.mlp(0), lambda: model.need("tokens")):
         with pytest.raises(MissingTensor):
             read()
     with pytest.raises(MissingTensor, match=r"lacks 'h\.0\.ln_1\.bias'"):  # of a layer there is all or nothing

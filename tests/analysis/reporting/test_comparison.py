@@ -50,9 +50,7 @@ def test_a_report_names_no_structure_in_models_that_were_never_trained(tmp_path)
 def test_a_report_names_the_head_that_was_planted_and_no_other(tmp_path):
     model = make_random("GPT2Config", seed=7, n_embd=64, n_layer=2, n_head=4, n_positions=128)
     plant_previous_token(model)
-    page = analysis.report(
-        save(model, tmp_path / "planted"), out=tmp_path / "out", texts=write_texts(tmp_path), longest=48
-    )
+    page = analysis.report(save(model, tmp_path / "it"), out=tmp_path / "out", texts=write_texts(tmp_path), longest=48)
     said = json.loads(page.with_name("report.json").read_text())["unusual"]
     heads = [sentence for sentence in said if " heads" in sentence]
     assert re.match(r"Attention to the position before in 1 of 8 heads: layer 1, head 1 \(", heads[0])

@@ -104,9 +104,7 @@ def test_what_a_layer_shows_is_added_up_by_its_number(causal):
     b_Q, b_K = draw(2, 1, 3, seed=5), draw(2, 1, 3, seed=6)
     seen = Observations.empty(2, 2)
     add_layer(seen, shown, {"parts": lambda number, length: (b_Q, b_K)})
-    q, k, v = (
-        project(shown.x, W, b) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
-    )
+    q, k, v = (project(shown.x, *of) for of in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
     visible = torch.ones(n, n).bool().tril() if causal else torch.ones(n, n).bool()
     maps = (layer.scale * q @ k.mT).masked_fill(~visible, -torch.inf).softmax(-1)
     bare_q, bare_k = q - b_Q, k - b_K

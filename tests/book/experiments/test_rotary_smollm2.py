@@ -109,9 +109,7 @@ def test_parts_in_any_order_and_kernels_of_other_heads(network, prose):
     np.testing.assert_allclose([removed[0, 0, 1], removed[1, 2, 3]], [without[0, 1], without[2, 3]])  # a head's own
     np.testing.assert_allclose(lone, [alone, alone])
     (layer, queries, keys), _, (other, of_queries, of_keys) = experiment.read_layers(network, prose)
-    own, others = (
-        (experiment.of_others(q), experiment.of_others(k)) for q, k in ((queries, keys), (of_queries, of_keys))
-    )
+    own, others = (tuple(map(experiment.of_others, each)) for each in ((queries, keys), (of_queries, of_keys)))
     scores = experiment.split(queries, keys, own, layer)["whole"][:, 1]
     kernel = experiment.split(of_queries, of_keys, others, other)["kernel"][:, 3]
     np.testing.assert_allclose(removed[0, 2, 3], experiment.previous(scores - kernel).mean())

@@ -28,9 +28,7 @@ def warnings(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives its warnings."""
 
     def build(verdicts, *, chapters=("evidence/semi-bias",), text="") -> str:
-        outputs = [
-            {"output_type": "display_data", "metadata": {}, "data": verdict._repr_mimebundle_()} for verdict in verdicts
-        ]
+        outputs = [{"output_type": "display_data", "metadata": {}, "data": v._repr_mimebundle_()} for v in verdicts]
         cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x", "outputs": outputs}
         write_json(tmp_path / "executed" / "evidence" / "semi-bias.json", {"digest": "one", "cells": [cell]})
         monkeypatch.setattr(execution, "executed_path", lambda: tmp_path / "executed")

@@ -88,9 +88,7 @@ def test_parameters_are_those_of_the_tensors_that_a_form_keeps(form):
         "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
         "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
     }
-    assert operation_counts.cost(form, 5, model, head, channel).parameters == sum(
-        math.prod(shape) for shape in kept[form]
-    )
+    assert operation_counts.cost(form, 5, model, head, channel).parameters == sum(map(math.prod, kept[form]))
 
 
 def test_an_unknown_form_and_no_position_are_refused():
