@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.attention_layer import Mask, Norm
 from analysis.core.positions import Disentangled, Rotary
 from analysis.core.weights import MlpWeights
 from analysis.decomposition import folding, uniform
@@ -35,6 +35,7 @@ from analysis.maps import streaming
 from analysis.statistics import exact_sums
 from analysis.transformer import attention_only, constructed_heads, encoder, induction
 from tests.analysis import rooms
+from tests.analysis.tiny import draw, random_layer
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
@@ -67,41 +68,24 @@ INTERNAL = {
 }
 
 
-def draw(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def generator():
     return torch.Generator().manual_seed(0)
 
 
-LAYER = AttentionLayer(
-    *(
-        draw(*s, seed=i)
-        for i, s in enumerate(
-            [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
-        )
-    )
-)
-NORM = Norm(draw(MODEL), draw(MODEL, seed=1))
+LAYER = random_layer(HEADS, MODEL, CHANNEL)
+NORM = Norm(draw(MODEL), draw(MODEL, seed=0))
 ROTARY = Rotary(torch.ones(1, dtype=torch.float64), CHANNEL)
-GENERAL = AttentionLayer(
-    *(
-        draw(*s, seed=i)
-        for i, s in enumerate(
-            [(HEADS, MODEL, CHANNEL)]
-            + [(1, MODEL, CHANNEL)] * 2
-            + [(HEADS, CHANNEL, MODEL), (HEADS, CHANNEL), (1, CHANNEL), (1, CHANNEL), (MODEL,)]
-        )
-    ),
+GENERAL = replace(
+    LAYER,
+    **{name: getattr(LAYER, name)[:1] for name in ("W_K", "W_V", "b_K", "b_V")},
     scale=0.5,
     mask=Mask(causal=True),
     positions=ROTARY,
-    norms=(Norm(draw(MODEL), draw(MODEL, seed=1), 1e-5),),
+    norms=(Norm(draw(MODEL), draw(MODEL, seed=0), 1e-5),),
 )
 MLP = MlpWeights(draw(MODEL, 8), draw(8), draw(8, MODEL), draw(MODEL))
 STACK = encoder.random_layers(2, HEADS, MODEL, generator=generator())
-X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=1)
+X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=0)
 SCORES = draw(HEADS, POSITIONS, POSITIONS)
 MAPS = SCORES.softmax(-1)
 LONG = draw(1, 12, 12).softmax(-1)
@@ -148,10 +132,7 @@ OTHER = {
     "decomposition.qk_ov.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "channel": CHANNEL},
     "decomposition.qk_ov.deliver": {"messages": draw(HEADS, POSITIONS, MODEL)},
     "decomposition.qk_ov.change_gauge": {"G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
-    "transformer.positional_encodings.rotary_scores": {
-        "x": draw(POSITIONS, 4),
-        "weights": AttentionLayer(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
-    },
+    "transformer.positional_encodings.rotary_scores": {"x": draw(POSITIONS, 4), "weights": random_layer(1, 4, 2)},
     "maps.attribution.attribution_density": {"t": 0.5},
     "maps.shapley_values.in_order": {"order": (1, 0)},
     "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS)},

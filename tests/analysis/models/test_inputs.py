@@ -219,11 +219,6 @@ def test_another_form_is_refused(call, named, message):
         call(model, text(model) | named)
 
 
-def test_a_text_needs_a_tokenizer():
-    with pytest.raises(ValueError, match=r"LlamaModel comes without its tokenizer: load\(model, tokenizer=\.\.\.\)"):
-        score_parts(tiny_model("llama"), "a text")
-
-
 def test_lists_and_what_is_none_are_taken():
     model = tiny_model("llama")
     ids = tiny_inputs(model)["input_ids"]

@@ -92,6 +92,3 @@ def test_both_parts_of_disentangled_scores_pair_by_pair(buckets, parts):
             if parts != "keys":
                 due[..., i, j] += (keys[..., j, :] * of_queries[:, row]).sum(-1)
     torch.testing.assert_close(found, due)
-
-
-QUERIES, TABLE = draw(2, 5, 4), draw(2, 6, 4)
