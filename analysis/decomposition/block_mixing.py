@@ -24,8 +24,6 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     ----------
     function
         A map of one row of ``model`` numbers to one row of as many.
-    x
-        The rows at which the Jacobian is taken.
     blocks
         How many blocks of equal width.
 

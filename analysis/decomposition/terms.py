@@ -105,8 +105,6 @@ def score_terms(
     ----------
     x
         What the attention reads (for a pre-LN model the normalised stream).
-    layer
-        The layer, of any family.
     origin
         ``o``, such as the mean of what a layer reads: what all queries share is then a part of its own. Default 0.
     queries

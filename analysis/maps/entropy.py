@@ -22,8 +22,6 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
 
     Parameters
     ----------
-    attention
-        Maps whose rows sum to 1.
     keys
         How many keys there are to attend to, where others are masked (padding); all by default.
 

@@ -24,8 +24,6 @@ class MapStatistics(Sums):
 
     Parameters
     ----------
-    layers, heads
-        Number of layers and of heads.
     positions
         The longest sequence that will come.
 
@@ -79,20 +77,11 @@ class MapStatistics(Sums):
 
         Parameters
         ----------
-        layer
-            Which layer this is, from 0.
-        scale
-            Factor of the scores, usually ``1/sqrt(channel)``.
         causal
             Whether a query sees only keys up to its own position.
         lengths
             Number of real tokens of each sequence, padding on the right; ``None`` where nothing is padded. Padding is
             neither seen nor counted, and its output is 0.
-
-        Returns
-        -------
-        Tensor
-            The output, in the shape and dtype of ``value``.
 
         Raises
         ------

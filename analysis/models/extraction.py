@@ -152,8 +152,6 @@ def order_sensitivity(
     ----------
     model
         A BERT as ``pretrained.load`` gives it; :math:`f` is its last hidden state.
-    tokens
-        One text.
     permutation
         The order in which :math:`P` takes the tokens.
 

@@ -60,10 +60,6 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
 
     Parameters
     ----------
-    name
-        Name or folder of the requested model.
-    own
-        The chapter's own model.
     families
         Which families the chapter is about, such as ``("bert",)``; default: that of its own model.
     whole

@@ -82,10 +82,6 @@ def run_layer(
     ----------
     x
         What the layer reads, ``(..., position, model)``.
-    layer
-        Its weights.
-    switches
-        The parts in place.
     activation
         The MLP's non-linearity; BERT's is the exact GELU.
     keep
@@ -166,10 +162,6 @@ def encode(
     ----------
     x
         What the first layer reads; for BERT, the embeddings after their LayerNorm.
-    layers
-        The stack, first layer first.
-    switches
-        The parts in place.
     activation
         The MLP's non-linearity; BERT's is the exact GELU.
 
@@ -207,8 +199,6 @@ def random_layers(
         1 keeps a row's size.
     std
         One standard deviation for all matrices instead, as BERT initialises (0.02; a gain of 0.55 at width 768).
-    generator
-        Where the randomness comes from.
 
     Raises
     ------
