@@ -95,6 +95,8 @@ HEAD = induction.build(VOCAB, POSITIONS)
 CAUSAL = replace(LAYER, mask=Mask(causal=True))
 ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [CAUSAL, CAUSAL], draw(MODEL, VOCAB))
 PASSED = [encoder.run_layer(X, layer, keep=KEEP) for layer in STACK]
+KERNEL, COUNTED = distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY), streaming.MapStatistics(1, HEADS, POSITIONS)
+PAIR = np.array([0.02, 0.06])
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 
 
@@ -115,10 +117,7 @@ USUAL = (
 )
 """What an argument of that name is given."""
 OTHER = {
-    "decomposition.rotary_kernel.Kernel.at": {
-        "self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
-        "distances": draw(POSITIONS),
-    },
+    "decomposition.rotary_kernel.Kernel.at": {"self": KERNEL, "distances": draw(POSITIONS)},
     "transformer.rotary.rotate": {"rows": HEADWISE, "positions": torch.arange(POSITIONS, dtype=torch.float64)},
     "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16, "two_sided": True},
     "transformer.position_scores.disentangled_scores": {
@@ -136,12 +135,7 @@ OTHER = {
     "maps.attribution.attribution_density": {"t": 0.5},
     "maps.shapley_values.in_order": {"order": (1, 0)},
     "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS)},
-    "mathematics.normality_power.at_other_size": {
-        "statistics": np.array([0.02, 0.06]),
-        "size": 64,
-        "other": 32,
-        "draws": 50,
-    },
+    "mathematics.normality_power.at_other_size": {"statistics": PAIR, "size": 64, "other": 32, "draws": 50},
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
@@ -149,12 +143,8 @@ OTHER = {
     "mathematics.exact_ranks.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "mathematics.exact_ranks.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0]},
-    "maps.streaming.MapStatistics.attend": {
-        "self": streaming.MapStatistics(1, HEADS, POSITIONS),
-        "layer": 0,
-        "scale": 0.5,
-    },
-    "maps.streaming.MapStatistics.add": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0},
+    "maps.streaming.MapStatistics.attend": {"self": COUNTED, "layer": 0, "scale": 0.5},
+    "maps.streaming.MapStatistics.add": {"self": COUNTED, "layer": 0},
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL))},
     "decomposition.terms.score_terms": {"origin": draw(MODEL), "queries": Y},
     "decomposition.terms.six_terms": {"p": Y},
@@ -168,13 +158,8 @@ OTHER = {
     "transformer.head_layout.stack": {"blocks": draw(2, 3, 4)},
     "decomposition.block_mixing.off_diagonal_share": {"coupling": draw(3, 3).abs()},
     "decomposition.block_mixing.interaction": {"a": X, "b": Y, "pair": (0, 1)},
-    "decomposition.block_mixing.expand_score": {
-        "parts": draw(2, POSITIONS, MODEL),
-        "W_Q": LAYER.W_Q[0],
-        "W_K": LAYER.W_K[0],
-        "b_Q": LAYER.b_Q[0],
-        "b_K": LAYER.b_K[0],
-    },
+    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL)}
+    | {name: getattr(LAYER, name)[0] for name in ("W_Q", "W_K", "b_Q", "b_K")},
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
     "maps.distance.attention_moved": {"rows": Y},
     "matrices.symmetry.asymmetry": {"matrix": draw(4, 4)},
@@ -183,10 +168,7 @@ OTHER = {
     "mathematics.stretching.isotropic_cone_positions": {"samples": 3},
     "matrices.rank.distance_of_ones": {"x": X[:3]},
     "representations.rank_collapse.trace_residual": {"layers": STACK, "switches": encoder.ALL_ON},
-    "representations.rank_collapse.cubic_rate": {
-        "sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
-        "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64),
-    },
+    "representations.rank_collapse.cubic_rate": {"sizes": torch.tensor(PAIR), "residuals": torch.tensor(PAIR**2)},
     "representations.rank_collapse.scatter_around_mean": {"mean": draw(MODEL), "noise": X},
     "transformer.encoder.run_layer": {"layer": STACK[0], "keep": None},
     "transformer.layernorm.jacobian": {"y": X[0]},
@@ -200,11 +182,7 @@ OTHER = {
     "transformer.attention_only.run": {"tokens": TOKENS[None]},
     "transformer.attention_only.score_heads": {"tokens": TOKENS[None]},
     "transformer.attention_only.k_composition": {"share": draw(HEADS)},
-    "transformer.layernorm_scale.inverse_sigma": {
-        "tokens": draw(VOCAB, MODEL),
-        "positions": X,
-        "frequency": draw(VOCAB).abs(),
-    },
+    "transformer.layernorm_scale.inverse_sigma": {"tokens": ONLY.W_E, "positions": X, "frequency": draw(VOCAB).abs()},
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs()},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},
@@ -438,9 +416,7 @@ def check_scaled_input(name, argument, size):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    "weights", [LAYER, NORM, MLP, uniform.any_input(3)], ids=lambda weights: type(weights).__name__
-)
+@pytest.mark.parametrize("weights", [LAYER, NORM, MLP, uniform.any_input(3)], ids=lambda of: type(of).__name__)
 def test_weights_refuse_a_bad_field_by_name(weights):
     tensors = [field.name for field in fields(weights) if isinstance(getattr(weights, field.name), torch.Tensor)]
     for field, how in itertools.product(tensors, ["nan", "no column", "no axis", "whole", "half"]):

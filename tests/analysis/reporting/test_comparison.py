@@ -180,10 +180,7 @@ def test_spreads_have_the_sign_of_the_side_and_a_floor_and_an_end():
 
 
 def test_a_comparison_by_hand():
-    own, controls = (
-        numbered(1),
-        {"random": [numbered(1) for _ in range(3)], "permuted": [numbered(1) for _ in range(3)]},
-    )
+    own, controls = numbered(1), {level: [numbered(1) for _ in range(3)] for level in ("random", "permuted")}
     for shift, observed in enumerate(controls["random"]):
         observed.ranges[:] = [10.0 + shift, 20.0 + shift]
     for shift, observed in enumerate(controls["permuted"]):

@@ -45,9 +45,8 @@ def test_controls_made_in_place_are_those_of_the_ladder():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_model_runs_in_bf16_where_its_files_are(dtype, tmp_path):
-    folder = save(
-        make_random("LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4).to(dtype), tmp_path
-    )
+    model = make_random("LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
+    folder = save(model.to(dtype), tmp_path)
     model = pretrained.load(checkpoints.find(str(folder)), dtype=None)
     due = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
     assert model.dtype == fresh_model(model, 0).dtype == due

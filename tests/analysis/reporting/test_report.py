@@ -170,11 +170,8 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input(tmp_path, texts
 def test_a_model_of_images_is_read_and_not_run(tmp_path):
     from transformers import ViTConfig, ViTModel
 
-    ViTModel(
-        ViTConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=8, patch_size=4
-        )
-    ).save_pretrained(tmp_path / "vit")
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "image_size": 8, "patch_size": 4}
+    ViTModel(ViTConfig(num_hidden_layers=2, num_attention_heads=4, **sizes)).save_pretrained(tmp_path / "vit")
     run(str(tmp_path / "vit"), "--out", str(tmp_path / "out"))
     page, numbers = written(tmp_path / "out")
     assert numbers["trained"] is None
@@ -214,9 +211,8 @@ def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path
 
 def test_a_module_in_memory_is_reported_on_and_certified_as_its_files_are(tmp_path):
     module = pretrained.load(checkpoints.find("gpt2-mini"))
-    pages = [
-        analysis.report(each, out=tmp_path / str(k), weights_only=True) for k, each in enumerate((module, "gpt2-mini"))
-    ]
+    given = {"memory": module, "files": "gpt2-mini"}
+    pages = [analysis.report(of, out=tmp_path / name, weights_only=True) for name, of in given.items()]
     numbers, due = (json.loads((page.parent / "report.json").read_text()) for page in pages)
     assert numbers["parameters"] == due["parameters"]
     with making.files_of(module) as files:
@@ -379,9 +375,8 @@ def test_a_whisper_is_run_on_recordings_and_says_whose(whisper, tmp_path):
     with wave.open(str(folder / "a.wav"), "wb") as file:
         file.setparams((1, 2, 16_000, 0, "NONE", ""))
         file.writeframes((sounds.make(1)[0] * 2**15).astype("<i2").tobytes())
-    run(
-        str(whisper[0]), "--texts", str(folder), "--seeds", "1", "--longest", "24", "--out", str(tmp_path / "out")
-    )  # fmt: skip
+    options = ["--texts", str(folder), "--seeds", "1", "--longest", "24", "--out", str(tmp_path / "out")]
+    run(str(whisper[0]), *options)
     page, numbers = written(tmp_path / "out")
     assert "No recording comes" not in page
     assert str(folder) in numbers["provenance"]["Sounds"]

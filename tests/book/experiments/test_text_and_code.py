@@ -70,9 +70,7 @@ def test_a_confusion_table_counts_blocks_of_rows():
 
 
 def test_printed_ranks_are_read_by_their_title():
-    text = (
-        "Rank of matrix V\n====\n  L1  64.00  63.00\n  L2  64.00  64.00\nRank of each layer output Y\n L1 512.00 1.00\n"
-    )
+    text = "Rank of matrix V\n====\n  L1  64.00  63.00\n  L2  64.00  64.00\nRank of each layer output Y\n L1 5.0 1.0\n"
     assert text_and_code_repository.read_ranks(text, "matrix V").tolist() == [[64, 63], [64, 64]]
 
 
