@@ -177,10 +177,6 @@ def main(
 
     Parameters
     ----------
-    package
-        The package whose modules are the subcommands.
-    prog, description
-        What the help says.
     argv
         The arguments; default: those of the process.
     extra

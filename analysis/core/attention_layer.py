@@ -1,8 +1,7 @@
 """One attention layer of any family as plain tensors: grouped queries, positions, norms, sinks, soft cap, mask.
 
 A plain layer, the case that most chapters are about, is made of its eight tensors alone: as many keys as queries, a
-scale of ``1 / sqrt(channel)``, nothing else inside the attention. What belongs here: the data. What does not: computing
-with it (:mod:`analysis.transformer.attention`), the MLP (:mod:`analysis.core.weights`).
+scale of ``1 / sqrt(channel)``, nothing else inside the attention.
 """
 
 import math

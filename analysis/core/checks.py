@@ -1,9 +1,4 @@
-"""Argument validation: not a tensor, another shape or dtype, empty, or not finite.
-
-What belongs here: checks of one argument, each with a message that names the argument, what it was and what is allowed.
-What does not: holding all arguments of a call to its signature (:mod:`analysis.core.signatures`), and what an argument
-means to a formula, which the formula's own function checks.
-"""
+"""Argument validation: not a tensor, another shape or dtype, empty, or not finite."""
 
 from collections.abc import Sequence
 from dataclasses import is_dataclass

@@ -1,9 +1,4 @@
-"""How an attention layer knows positions, as plain data: nothing, rotations, slopes, buckets, tables.
-
-What belongs here: the numbers that a model's configuration and parameters give. What does not: what they do to scores
-(:mod:`analysis.transformer.rotary`, :mod:`analysis.transformer.position_scores`), and reading them from a model
-(:mod:`analysis.models.families`).
-"""
+"""How an attention layer knows positions, as plain data: nothing, rotations, slopes, buckets, tables."""
 
 import math
 from dataclasses import dataclass, fields, replace

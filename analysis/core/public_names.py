@@ -1,8 +1,4 @@
-"""The public names, read as text: those of ``analysis`` from its stub, those of a package from its ``__init__.py``.
-
-What belongs here: reading the lists without importing torch or what they name. What does not: the lists, and importing
-a name when it is first used (``analysis/__init__.py``).
-"""
+"""The public names, read as text: those of ``analysis`` from its stub, those of a package from its ``__init__.py``."""
 
 import ast
 from collections.abc import Iterable, Mapping

@@ -1,9 +1,5 @@
 """``@checked``: validate the tensor arguments of a function against its jaxtyping annotations.
 
-What belongs here: reading a signature once, and comparing the arguments of each call with it. What does not: checks of
-one argument and their messages (:mod:`analysis.core.checks`), and what an argument means to a formula, which the
-formula's own function checks.
-
 Why not jaxtyping with beartype, which the tests switch on for every function: its error shows the annotation and the
 value, and says neither which other argument it disagrees with nor what to do. It also takes integers where a formula
 needs float32, empty axes, two dtypes, and nan; and it would be one more dependency of every user.

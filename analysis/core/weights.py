@@ -1,8 +1,4 @@
-"""The weights of an MLP, and an encoder layer of attention, norms and MLP, as plain tensors.
-
-What belongs here: frozen dataclasses whose fields carry their shapes. What does not: reading them from a checkpoint
-(:mod:`analysis.models.reading`) or computing with them (:mod:`analysis.transformer`).
-"""
+"""The weights of an MLP, and an encoder layer of attention, norms and MLP, as plain tensors."""
 
 from dataclasses import dataclass
 

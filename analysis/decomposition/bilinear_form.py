@@ -1,8 +1,6 @@
 r"""The score as one product of matrices with a border: its four parts are the four blocks.
 
-``s = [x 1] [W_Q; b_Q] [W_K; b_K]^T [x 1]^T / sqrt(channel)``. What belongs here: the bordered matrix. What does not:
-the parts on text (:mod:`analysis.decomposition.terms`), moving the origin of the inputs
-(:mod:`analysis.decomposition.folding`), one matrix for each frequency of a rotation.
+``s = [x 1] [W_Q; b_Q] [W_K; b_K]^T [x 1]^T / sqrt(channel)``.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""Which of a row's blocks a function mixes: coupling, interaction, and the share that a sum of separate parts explains.
-
-What belongs here: how the heads' blocks of a row affect each other through a function. What does not: the layout of
-the blocks (:mod:`analysis.transformer.head_layout`).
-"""
+"""Which of a row's blocks a function mixes: coupling, interaction, and what a sum of separate parts explains."""
 
 from collections.abc import Callable
 
@@ -28,8 +24,6 @@ def block_coupling(function: Function, x: Float[Tensor, "sample model"], blocks:
     ----------
     function
         A map of one row of ``model`` numbers to one row of as many.
-    x
-        The rows at which the Jacobian is taken.
     blocks
         How many blocks of equal width.
 

@@ -1,8 +1,7 @@
 r"""Folding: moving a bias, a gain or an origin into other weights, so that the layer's output stays the same.
 
 The value bias becomes an output bias, the gain and bias of a norm move into the maps that read it, and the value and
-output maps merge into one. What belongs here: equivalent weights, and the term that is missing where folding is not
-exact. What does not: parts of scores (:mod:`analysis.decomposition.terms`).
+output maps merge into one.
 """
 
 from dataclasses import dataclass, replace

@@ -1,10 +1,7 @@
 r"""Attention in model space: patterns (what a query looks for) and messages (what a key delivers).
 
 ``sum_h softmax(P_h x^T / sqrt(channel)) M_h + b`` with ``P_h = x W^P_h + c_h`` and ``M_h = x W^M_h``: McCormick,
-*Refactoring the attention equations: patterns and messages* (2025), with biases and masks. What belongs here: the two
-merged matrices, dense (`qk_matrix`, `ov_matrix`) or as factors with their spectra (`circuits`), the pattern with its
-constant part, the freedom in the factors, rotary embeddings. What does not: the semi-bias of a vocabulary
-(:mod:`analysis.decomposition.terms`).
+*Refactoring the attention equations: patterns and messages* (2025), with biases and masks.
 """
 
 import math

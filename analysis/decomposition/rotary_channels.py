@@ -1,9 +1,4 @@
-r"""Which channels of a head a rotation turns, and which part of the key bias therefore cancels in the softmax.
-
-What belongs here: cutting vectors in two. What does not: the parts of a score (:mod:`analysis.decomposition.terms`),
-the part that can be read off the weights (:mod:`analysis.decomposition.rotary_kernel`), the matrices between the
-inputs, the rotation itself (:mod:`analysis.transformer.rotary`).
-"""
+r"""Which channels of a head a rotation turns, and which part of the key bias therefore cancels in the softmax."""
 
 from dataclasses import replace
 

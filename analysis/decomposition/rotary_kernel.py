@@ -1,8 +1,6 @@
 r"""The kernel of a head with rotary positions: what query and key bias say of distance alone, read off the weights.
 
-``D(distance) = b_Q R(distance) b_K^T / sqrt(channel)``, a sum of one cosine per frequency. What belongs here: the
-kernel at any distance, its amplitudes and phases, its slope. What does not: the parts of a score that need text
-(:mod:`analysis.decomposition.rotary_channels`), other frequencies (:mod:`analysis.transformer.rotary_scaling`).
+``D(distance) = b_Q R(distance) b_K^T / sqrt(channel)``, a sum of one cosine per frequency.
 """
 
 import math

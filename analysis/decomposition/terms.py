@@ -2,9 +2,7 @@ r"""The parts of a score: content, what is common to all queries, key semi-bias,
 
 With queries :math:`x_iW_Q + b_Q` and keys :math:`x_jW_K + b_K` a score is bilinear in both once each has been divided
 by its own norm and turned by its own position, so it is a sum of the same parts in every family; which of them a
-softmax cannot see differs. What belongs here: rewritings of scores that are exact. What does not: what those parts do
-to attention (:mod:`analysis.maps.attribution`, :mod:`analysis.maps.locality`), and changes of the weights
-(:mod:`analysis.decomposition.folding`).
+softmax cannot see differs.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -107,8 +105,6 @@ def score_terms(
     ----------
     x
         What the attention reads (for a pre-LN model the normalised stream).
-    layer
-        The layer, of any family.
     origin
         ``o``, such as the mean of what a layer reads: what all queries share is then a part of its own. Default 0.
     queries

@@ -1,8 +1,4 @@
-"""Uniform attention as a running mean, and the layers whose weights are uniform for all inputs of a set.
-
-What belongs here: means of prefixes, the exact condition on the weights, a layer that is nothing but a mean. What does
-not: how far a map is from uniform (:mod:`analysis.maps.entropy`).
-"""
+"""Uniform attention as a running mean, and the layers whose weights are uniform for all inputs of a set."""
 
 import math
 from dataclasses import dataclass

@@ -2,9 +2,6 @@ r"""How much of a row's attention each part of its score explains: the distance 
 
 Turn the scores up from 0 to 1: ``p_t = softmax(t s)`` goes straight from uniform attention to the head's own. On the
 way the divergence from uniform grows by what the parts of the score do at each ``t``, and these increments add up.
-What belongs here: the split and the mean attention on the path. What does not: other splits to compare it with
-(:mod:`analysis.maps.shapley_values`), which parts a score has (:mod:`analysis.decomposition.terms`,
-:mod:`analysis.decomposition.bilinear_form`), entropies and inverse temperatures (:mod:`analysis.maps.entropy`).
 """
 
 import math

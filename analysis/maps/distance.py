@@ -1,8 +1,4 @@
-"""How far two attention maps are apart: total variation, by row and over whole maps.
-
-What belongs here: the share of attention that lies elsewhere in another map, or moves when rows or weights are
-replaced. What does not: how a map is made up (:mod:`analysis.maps.gates`).
-"""
+"""How far two attention maps are apart: total variation, by row and over whole maps."""
 
 import torch
 from jaxtyping import Float

@@ -1,8 +1,4 @@
-"""Entropies of attention: of each row, from weights or from scores, comparable across lengths, and of grey levels.
-
-What belongs here: how spread out a row or a map is, as one number, and how that changes with the inverse temperature.
-What does not: what a map looks like (:mod:`analysis.maps.gates`).
-"""
+"""Entropies of attention: of each row, from weights or from scores, comparable across lengths, and of grey levels."""
 
 import math
 
@@ -26,8 +22,6 @@ def relative_entropy(attention: Attention, keys: int | None = None) -> Float[Ten
 
     Parameters
     ----------
-    attention
-        Maps whose rows sum to 1.
     keys
         How many keys there are to attend to, where others are masked (padding); all by default.
 

@@ -1,8 +1,7 @@
 """What attention does when only positions count: how near it looks, and how a score grows along the sequence.
 
 Position-only scores of a first layer (the positional semi-bias ``T^p``, position against position ``T^pp``), the mass
-on the nearest keys, the distance of the largest weight. What belongs here: measurements on scores and attention. What
-does not: rewriting scores (:mod:`analysis.decomposition.terms`).
+on the nearest keys, the distance of the largest weight.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""Other splits of a row's divergence from uniform, to compare with the one along the path: by taking parts out or in.
-
-What belongs here: splits that set parts to 0 and look at the divergence again. What does not: the split along the path
-(:mod:`analysis.maps.attribution`).
-"""
+"""Other splits of a row's divergence from uniform, to compare with the one on the path: by taking parts out or in."""
 
 from collections.abc import Sequence
 from itertools import permutations

@@ -1,8 +1,4 @@
-"""Attention sinks: the key that gets most of a map's attention, and whether anything flows along it.
-
-What belongs here: sinks in maps. What does not: a learned sink next to the keys, which is part of a layer
-(`analysis.core.attention_layer.AttentionLayer`).
-"""
+"""Attention sinks: the key that gets most of a map's attention, and whether anything flows along it."""
 
 from typing import NamedTuple
 

@@ -3,9 +3,6 @@ r"""Statistics of attention maps gathered while a model runs, map by map, withou
 ``MapStatistics.attend`` is an attention layer that counts as it goes, and ``add`` counts maps that are there. The sums
 are whole numbers (fixed point), so that they come out the same to the last bit in whatever order, and on however many
 processes, the texts are read.
-What belongs here: sums over maps. What does not: making one map (:mod:`analysis.maps.tiles`), the sums themselves
-(:mod:`analysis.statistics.exact_sums`), running models (:mod:`analysis.models.attention_hooks`), reading gates
-(:mod:`analysis.maps.gates`).
 """
 
 import math
@@ -27,8 +24,6 @@ class MapStatistics(Sums):
 
     Parameters
     ----------
-    layers, heads
-        Number of layers and of heads.
     positions
         The longest sequence that will come.
 
@@ -82,20 +77,11 @@ class MapStatistics(Sums):
 
         Parameters
         ----------
-        layer
-            Which layer this is, from 0.
-        scale
-            Factor of the scores, usually ``1/sqrt(channel)``.
         causal
             Whether a query sees only keys up to its own position.
         lengths
             Number of real tokens of each sequence, padding on the right; ``None`` where nothing is padded. Padding is
             neither seen nor counted, and its output is 0.
-
-        Returns
-        -------
-        Tensor
-            The output, in the shape and dtype of ``value``.
 
         Raises
         ------

@@ -6,8 +6,7 @@ rows one longer, the same memory holds each diagonal in one column, so that the 
 is one product with ``1/Z``.
 
 A GPU adds in another order in tiles of another shape. There the last tile is filled up with maps that count nowhere, so
-that a sum's last bit depends on no other map. What belongs here: one map at a time. What does not: adding up over texts
-(:mod:`analysis.maps.streaming`).
+that a sum's last bit depends on no other map.
 """
 
 import math

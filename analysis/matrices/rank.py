@@ -1,9 +1,4 @@
-"""Ranks: numerical, of a matrix, of its centred rows and of what a LayerNorm makes of it; effective and stable.
-
-What belongs here: numerical ranks with their tolerance, ranks that are not whole numbers, the condition under which
-centring costs a rank. What does not: what is left of rows after many layers
-(:mod:`analysis.representations.rank_collapse`).
-"""
+"""Ranks: numerical, of a matrix, of its centred rows and of what a LayerNorm makes of it; effective and stable."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,8 +1,7 @@
 """What Q and K compare: the form ``M = W_Q W_K^T``, its signs, and where the asymmetry of attention comes from.
 
 A head compares row ``x`` with row ``y`` by ``x M y^T``. Everything here is computed from the factors, so nothing
-of size ``model x model`` is ever formed. What belongs here: the spectrum of M's symmetric part, symmetry of scores and
-attention. What does not: the four terms of a score (:mod:`analysis.decomposition.terms`).
+of size ``model x model`` is ever formed.
 """
 
 from dataclasses import dataclass, replace

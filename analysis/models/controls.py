@@ -215,12 +215,7 @@ def permute_entries(trained: Any, seed: int) -> Any:
 
 @torch.no_grad()
 def permute_into(network: nn.Module, trained: nn.Module, seed: int) -> None:
-    """Make a network the one that :func:`permute_entries` returns, in the memory that it has.
-
-    Parameters
-    ----------
-    network
-        Built as the trained one; what it holds is lost.
+    """Make a network the one that :func:`permute_entries` returns, in its own memory; what it holds is lost.
 
     Examples
     --------

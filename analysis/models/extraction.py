@@ -1,8 +1,4 @@
-"""Plain tensors out of running models: what a layer reads, hidden states.
-
-What belongs here: running modules of transformers, and what goes by. What does not: their parameters
-(:mod:`analysis.models.reading`).
-"""
+"""Plain tensors out of running models: what a layer reads, hidden states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -156,8 +152,6 @@ def order_sensitivity(
     ----------
     model
         A BERT as ``pretrained.load`` gives it; :math:`f` is its last hidden state.
-    tokens
-        One text.
     permutation
         The order in which :math:`P` takes the tokens.
 

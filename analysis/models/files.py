@@ -1,7 +1,6 @@
 """Opening the files of a checkpoint: config.json, safetensors and their index, GGUF; refusals name the file.
 
-What is read is what lies in the folder, which is what `Checkpoint.provenance` hashes. What belongs here: what every
-reader of files needs. What does not: what a tensor is called (:mod:`analysis.models.families`).
+What is read is what lies in the folder, which is what `Checkpoint.provenance` hashes.
 """
 
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""GGUF: one file that holds a model's settings, its words and its weights, most of them in a few bits each.
-
-What belongs here: opening such a file through ``gguf``, and its settings and tensors under the names that the table of
-families asks for. What does not: the tokenizer, which transformers makes of it (:mod:`analysis.models.pretrained`).
-"""
+"""GGUF: one file that holds a model's settings, its words and its weights, most of them in a few bits each."""
 
 from functools import cache
 from pathlib import Path

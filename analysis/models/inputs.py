@@ -1,8 +1,7 @@
 """What a running model is given: the arguments that are followed, where their rows stand, and what is refused by name.
 
 A model of the library computes with whatever it gets, so what is not followed here would be left out of the formulas
-without a word. What belongs here: arguments. What does not: running a model on them
-(:mod:`analysis.surveys.layer_runs`).
+without a word.
 """
 
 import inspect

@@ -1,7 +1,6 @@
 """Where the key bias cancels and where it does not: attention modules of ``transformers``, at random, without it.
 
-Each case is one module of one layer with random weights and biases. What belongs here: running it with the key bias,
-or a part of it, set to 0. What does not: why (:mod:`analysis.decomposition.rotary_channels`).
+Each case is one module of one layer with random weights and biases.
 """
 
 from collections.abc import Callable

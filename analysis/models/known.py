@@ -1,8 +1,4 @@
-"""The models that are known by name: where each may lie, its hashes and settings, its licence.
-
-What belongs here: what is known of a model before it is found. What does not: finding it
-(:mod:`analysis.models.checkpoints`).
-"""
+"""The models that are known by name: where each may lie, its hashes and settings, its licence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,4 @@
-"""The attention of one layer, made of a model's tensors as a row of the table of families says.
-
-What belongs here: which tensors and settings become which field of a layer. What does not: finding the row and the
-tensors (:mod:`analysis.models.reading`), what the rows say (:mod:`analysis.models.families`).
-"""
+"""The attention of one layer, made of a model's tensors as a row of the table of families says."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """Models of transformers whose parameters stay in their files: each is read when a function needs it, and let go.
 
-So a model runs as the library runs it, in little more memory than its largest matrix takes. What belongs here: building
-it and handing out its parameters. What does not: models that are held whole (:mod:`analysis.models.pretrained`).
+So a model runs as the library runs it, in little more memory than its largest matrix takes.
 """
 
 from typing import Any

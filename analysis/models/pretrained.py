@@ -1,7 +1,6 @@
 """Running a whole model of any family with ``transformers``: the trained one, or the same with random weights.
 
-What belongs here: the one loader of whole models, and of their tokenizers; no code from a model folder ever runs. What
-does not: weights alone (:mod:`analysis.models.reading`).
+No code from a model folder ever runs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,10 +60,6 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
 
     Parameters
     ----------
-    name
-        Name or folder of the requested model.
-    own
-        The chapter's own model.
     families
         Which families the chapter is about, such as ``("bert",)``; default: that of its own model.
     whole

@@ -1,10 +1,7 @@
 """Reading models: from a name, a folder or a module in memory to plain tensors, layer by layer.
 
 `load` is the entry point. What is read is what is there: a tensor that the configuration implies and the model lacks is
-an error that names it, and so is one too many. What belongs here: which row of the table reads a model, and the
-model that was read. What does not: the table (:mod:`analysis.models.families`), making a layer of tensors
-(:mod:`analysis.models.layers`), computing with it (:mod:`analysis.transformer.attention`), running models
-(:mod:`analysis.models.pretrained`).
+an error that names it, and so is one too many.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""Running the encoder of a Whisper on sounds, which are to it what texts are to other models.
-
-What belongs here: the encoder of a whole model, and what it is given of a sound. What does not: sounds themselves
-(:mod:`analysis.data.sounds`), models that read text (:mod:`analysis.models.pretrained`).
-"""
+"""Running the encoder of a Whisper on sounds, which are to it what texts are to other models."""
 
 from collections.abc import Sequence
 from functools import cache

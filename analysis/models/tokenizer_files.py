@@ -1,8 +1,4 @@
-"""What a tokenizer's files may make of a text: what would write many letters for one is refused before any is read.
-
-What belongs here: looking at ``tokenizer.json`` without running it. What does not: loading the tokenizer
-(:func:`analysis.models.pretrained.tokenizer`).
-"""
+"""What a tokenizer's files may make of a text: what would write many letters for one is refused before any is read."""
 
 import math
 from collections.abc import Iterator, Mapping

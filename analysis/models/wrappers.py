@@ -1,8 +1,4 @@
-"""What libraries put around a module of transformers: taken off, merged on request, or refused with what to do.
-
-What belongs here: modules in memory whose layers are not the library's own any more. What does not: reading what is
-left (:mod:`analysis.models.reading`).
-"""
+"""What libraries put around a module of transformers: taken off, merged on request, or refused with what to do."""
 
 from copy import deepcopy
 from inspect import ismethod

@@ -77,8 +77,6 @@ def draw_readings(
     ----------
     maps, cells
         Maps ``(query, key)`` and the gate of each cell as ``GateReading.cells`` has it.
-    titles
-        One per map.
     order
         The names of the gates, ``gates.GATES``.
     tokens

@@ -32,8 +32,6 @@ class AttentionViewer:
     ----------
     attention
         ``(layer, head, query, key)``, rows sum to 1.
-    tokens
-        One per position.
     cells
         The gate of each cell, as ``GateReading.cells``: an index into ``order``, or -1 where a query may not look.
     scores

@@ -1,7 +1,4 @@
-"""One number per head: a dot for each head of a model over its layers, the control's heads in grey next to them.
-
-What belongs here: pictures with a mark for each head.
-"""
+"""One number per head: a dot for each head of a model over its layers, the control's heads in grey next to them."""
 
 import numpy as np
 from matplotlib.axes import Axes

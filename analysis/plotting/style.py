@@ -125,8 +125,6 @@ def new(rows: int = 1, columns: int = 1, *, size: str = "wide", **kwargs) -> tup
     ----------
     size
         A key of :data:`SIZES`.
-    kwargs
-        Passed to ``Figure.subplots`` (``sharex``, ``width_ratios``, ...).
     """
     if size not in SIZES:
         raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
@@ -181,8 +179,6 @@ def panels(
         The panels to draw into, or none.
     count
         How many of them are drawn into, where that is fewer than rows times columns.
-    kwargs
-        Passed to `new`.
 
     Examples
     --------

@@ -1,8 +1,4 @@
-"""The certificate of a model: whether its parts add up to what its own modules compute, as JSON, a page and a badge.
-
-What belongs here: what a model is run on, and what is written about it. What does not: the comparison
-(:mod:`analysis.surveys.certification`).
-"""
+"""The certificate of a model: whether its parts add up to what its own modules compute, as JSON, a page and a badge."""
 
 import html
 import json

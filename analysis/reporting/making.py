@@ -104,11 +104,6 @@ def report(
     command
         What the page says that it was made by; default: the call of this function.
 
-    Returns
-    -------
-    Path
-        The page.
-
     Raises
     ------
     NotFound

@@ -1,8 +1,6 @@
 """What the heads and the rows of a model do on texts, added up while it runs, one text at a time; no map is kept.
 
-Whatever model is read (`analysis.surveys.layer_runs.visit_layers`). What belongs here: the numbers of one network
-on texts. What does not: its weights alone (:mod:`analysis.reporting.parameters`), what it is compared with
-(:mod:`analysis.reporting.comparison`).
+Whatever model is read (`analysis.surveys.layer_runs.visit_layers`).
 """
 
 import math

@@ -2,8 +2,6 @@
 
 The parts of a score depend on the point from which queries and keys are counted. Counted from 0 they are those of the
 biases. Counted from the mean query and key they are those of the mean input, which a model without biases has too.
-What belongs here: these means, and the kernel that they make with rotary positions. What does not: the kernel of the
-biases (:mod:`analysis.reporting.parameters`), shares of the parts (:mod:`analysis.reporting.observations`).
 """
 
 from collections.abc import Sequence

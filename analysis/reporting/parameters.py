@@ -118,13 +118,6 @@ def position_curves(layer: AttentionLayer, rows: Float[Tensor, "position model"]
     The row of each position is taken for the whole input: it passes through the norm before the layer, where there is
     one, and then through ``b_Q W_K^T``. Each head's mean is taken off, which no softmax sees.
 
-    Parameters
-    ----------
-    layer
-        The first layer.
-    rows
-        The table of learned positions.
-
     Examples
     --------
     >>> from analysis.core.attention_layer import Mask

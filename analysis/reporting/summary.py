@@ -1,8 +1,4 @@
-"""What a report says first: everything unusual about a model in sentences, heads before layers.
-
-What belongs here: which findings are said, in which order and words. What does not: whether something is unusual
-(:mod:`analysis.reporting.comparison`).
-"""
+"""What a report says first: everything unusual about a model in sentences, heads before layers."""
 
 from collections import Counter
 from collections.abc import Sequence

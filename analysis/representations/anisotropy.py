@@ -1,8 +1,4 @@
-r"""How far do the rows of a matrix point the same way? The paper's cone index and forms of it that can be compared.
-
-What belongs here: lengths of sums, mean cosines, singular values of a head's output. What does not: whose rows they
-are, and distributions of coordinates (:mod:`analysis.statistics.normality`).
-"""
+r"""How far do the rows of a matrix point the same way? The paper's cone index and forms of it that can be compared."""
 
 from dataclasses import dataclass
 

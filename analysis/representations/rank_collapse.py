@@ -1,8 +1,4 @@
-"""Rank collapse: how far rows are from being all alike, layer by layer, and how fast that distance shrinks.
-
-What belongs here: the residual from the mean row, its course through trained and random layers, its rate. What does
-not: the numerical rank of a matrix (:mod:`analysis.matrices.rank`).
-"""
+"""Rank collapse: how far rows are from being all alike, layer by layer, and how fast that distance shrinks."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,8 +1,4 @@
-"""Rank correlation, with its interval, with a third variable taken out, and with the position in a sequence.
-
-What belongs here: how two samples go together. What does not: intervals of means and shares
-(:mod:`analysis.statistics.intervals`).
-"""
+"""Rank correlation, with its interval, with a third variable taken out, and with the position in a sequence."""
 
 import math
 from dataclasses import dataclass

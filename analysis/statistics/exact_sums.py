@@ -1,8 +1,6 @@
 r"""Sums that come out the same to the last bit in whatever order, and on however many processes, they are added.
 
 Numbers are kept as whole ones, in units of ``1/UNIT``; what has no such form, and sums that outgrow it, raise.
-What belongs here: fixed point, merging, means over texts. What does not: what is summed
-(:mod:`analysis.maps.streaming`).
 """
 
 import math

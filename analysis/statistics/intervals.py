@@ -114,10 +114,6 @@ def bounded(interval: Interval, trials: int, *, share: bool = True, level: float
         A value, and its interval as :func:`mean_interval` or the delta method has it.
     trials
         How many independent units it is of. For fewer than ``FEWEST`` the bounds are nan: too few to tell.
-    share
-        Whether the value is a share.
-    level
-        Confidence level of the interval.
 
     Raises
     ------

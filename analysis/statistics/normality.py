@@ -1,8 +1,4 @@
-r"""Is a vector shaped like a Gaussian sample? The Lilliefors test, for batches of rows.
-
-What belongs here: the statistic, its null distribution (a table that this module's ``simulate_null`` made), moments,
-and which coordinates stand out. What does not: whose rows they are.
-"""
+r"""Is a vector shaped like a Gaussian sample? The Lilliefors test, for batches of rows."""
 
 import math
 

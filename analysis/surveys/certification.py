@@ -1,8 +1,7 @@
 """A model compared with its own parts: in each head its scores, its attention and its output beside what is read of it.
 
 The model runs as the library runs it, its parameters in their files (:mod:`analysis.models.offloading`), on one text
-and on rows drawn for each layer. What belongs here: the errors of each layer and head, and how large they may be. What
-does not: the page about them (:mod:`analysis.reporting.certificate`).
+and on rows drawn for each layer.
 """
 
 import functools

@@ -1,8 +1,7 @@
 """Attention of a decoder to an encoder's rows: the layers, and their scores in parts.
 
-Queries come from the decoder's text, keys and values from what the encoder made of its own input. What belongs here:
-reading and running that attention. What does not: the attention of each stack to itself, which `load` reads with
-``stack="encoder"`` or ``stack="decoder"``.
+Queries come from the decoder's text, keys and values from what the encoder made of its own input. The
+attention of each stack to itself is what `load` reads with ``stack="encoder"`` or ``stack="decoder"``.
 """
 
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""How far the adapter's attention is from the model's own: every layer of a model run both ways on one input.
-
-What belongs here: a model of transformers beside :mod:`analysis.transformer.attention` on what each of its layers read.
-What does not: running it (:mod:`analysis.surveys.layer_runs`), reading it (:mod:`analysis.models.reading`).
-"""
+"""How far the adapter's attention is from the model's own: every layer of a model run both ways on one input."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

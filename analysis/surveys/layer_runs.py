@@ -1,8 +1,4 @@
-"""What each attention layer of a running model reads, does and writes; and its scores in parts, model in, parts out.
-
-What belongs here: running a model of transformers and looking at its layers. What does not: reading the model
-(:mod:`analysis.models.reading`), statistics of maps over many texts (:mod:`book.lab.census`).
-"""
+"""What each attention layer of a running model reads, does and writes; and its scores in parts, model in, parts out."""
 
 import functools
 import math
@@ -92,10 +88,6 @@ def run_layers(
     ----------
     model
         In evaluation mode, with eager attention.
-    read
-        What `load` returns for it.
-    inputs
-        Arguments of the model.
     in_double
         Whether the model computes in float64 what it would compute in float32 of its own accord, such as its softmax
         or the angles of rotary positions. Its parameters should be in float64 then.
@@ -239,8 +231,6 @@ def visit_layers(
         How many tokens of each text are real, padding on the right; default: all.
     only
         The layers to show; default: all.
-    options
-        Further arguments of the model.
 
     Raises
     ------

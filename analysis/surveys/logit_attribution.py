@@ -1,7 +1,7 @@
 """What each head, MLP and bias adds to the logits of a running model, the size of its last norm held fixed.
 
 The stream before the last norm is a sum, and with the norm's divisor as it is, logits are linear in it. A soft cap
-comes after the sum. What belongs here: this direct effect. What does not: what a part does by way of later layers.
+comes after the sum. What a part does by way of later layers is not in it.
 """
 
 from collections.abc import Mapping

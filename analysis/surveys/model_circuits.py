@@ -1,7 +1,4 @@
-"""The circuits of one attention layer of a model, given as every function of a whole model takes it.
-
-What belongs here: choosing the layer. What does not: the circuits (:mod:`analysis.decomposition.qk_ov`).
-"""
+"""The circuits of one attention layer of a model, given as every function of a whole model takes it."""
 
 from analysis.core.attention_layer import AttentionLayer
 from analysis.decomposition import qk_ov

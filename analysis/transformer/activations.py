@@ -1,8 +1,4 @@
-"""What passes along one post-LN layer: the maps and values of its heads, and the rows after each step.
-
-What belongs here: these activations, and which positions of a padded text count. What does not: computing them
-(:mod:`analysis.transformer.encoder`).
-"""
+"""What passes along one post-LN layer: the maps and values of its heads, and the rows after each step."""
 
 from dataclasses import dataclass, fields
 

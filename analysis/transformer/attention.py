@@ -1,9 +1,7 @@
 r"""Multi-head attention of any family: the plain formulas that every rewriting in the book is compared with.
 
 Grouped queries, positions inside the attention, norms of queries and keys, sinks, a soft cap, windows: whatever an
-`AttentionLayer` says, on any number of leading batch axes. What belongs here: queries, keys, values, scores, softmax,
-the sum over heads. What does not: taking scores apart (:mod:`analysis.decomposition`), reading models
-(:mod:`analysis.models`).
+`AttentionLayer` says, on any number of leading batch axes.
 """
 
 import math

@@ -2,8 +2,7 @@ r"""Circuits of an attention-only transformer: products of its matrices that say
 
 The model has embeddings, attention layers that add to the stream, and an unembedding; no LayerNorm, no feed-forward.
 Then a score between two things in the stream is a product of matrices, and a trained head can be drawn in the same
-bases as one built by hand: positions against positions for ``A_1``, tokens against stored tokens for ``A_2``. What
-belongs here: these products and the scores of heads on sequences. What does not: how the model was trained.
+bases as one built by hand: positions against positions for ``A_1``, tokens against stored tokens for ``A_2``.
 """
 
 import math

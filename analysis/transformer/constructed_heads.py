@@ -1,9 +1,7 @@
 r"""Heads built from formulas, one for each of the functions that the literature gives to heads.
 
 They read ``[one-hot token | one-hot position]`` and are ordinary layers of one head: tables for queries, keys and the
-query bias. What belongs here: the builders. What does not: the ideal maps (:mod:`analysis.maps.gates.ideal`), how near
-a real map is to one (:mod:`analysis.maps.distance`), the induction head, which takes two layers
-(:mod:`analysis.transformer.induction`).
+query bias.
 """
 
 import math

@@ -1,9 +1,7 @@
 r"""A BERT-like encoder on plain tensors, with a switch for each of its parts: one forward pass and its activations.
 
 One layer is attention, then an MLP, each followed by its skip connection and its LayerNorm (post-LN):
-``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``. What belongs here: the forward pass, its
-switches, random layers. What does not: reading a model (:mod:`analysis.models`), what the switches do to rows
-(:mod:`analysis.representations.rank_collapse`).
+``y = LN(x + attend(x))``, ``z = LN(y + act(y W_in + b_in) W_out + b_out)``.
 """
 
 import math
@@ -84,10 +82,6 @@ def run_layer(
     ----------
     x
         What the layer reads, ``(..., position, model)``.
-    layer
-        Its weights.
-    switches
-        The parts in place.
     activation
         The MLP's non-linearity; BERT's is the exact GELU.
     keep
@@ -168,10 +162,6 @@ def encode(
     ----------
     x
         What the first layer reads; for BERT, the embeddings after their LayerNorm.
-    layers
-        The stack, first layer first.
-    switches
-        The parts in place.
     activation
         The MLP's non-linearity; BERT's is the exact GELU.
 
@@ -209,8 +199,6 @@ def random_layers(
         1 keeps a row's size.
     std
         One standard deviation for all matrices instead, as BERT initialises (0.02; a gain of 0.55 at width 768).
-    generator
-        Where the randomness comes from.
 
     Raises
     ------

@@ -1,8 +1,4 @@
-"""How the heads' outputs are laid out: side by side in one row, or one below the other.
-
-What belongs here: concatenating, stacking and splitting blocks, and which block a column lies in. What does not:
-whether a function mixes the blocks (:mod:`analysis.decomposition.block_mixing`).
-"""
+"""How the heads' outputs are laid out: side by side in one row, or one below the other."""
 
 from einops import rearrange
 from jaxtyping import Float

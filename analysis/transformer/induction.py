@@ -1,9 +1,7 @@
 r"""The induction head built by hand: six matrices that copy what followed the last time.
 
 Tokens and positions are one-hot. Layer 1 attends ``offset`` positions back and stores the token it finds; layer 2
-attends to where the stored token equals the current one and copies. What belongs here: the builders, the forward
-pass, closed forms of its attention. What does not: scores that tell whether any head does the same
-(:mod:`analysis.transformer.induction_scores`).
+attends to where the stored token equals the current one and copies.
 """
 
 import math

@@ -1,7 +1,6 @@
 r"""Scores of a head that tell what it does on tokens that repeat: induction, copying, attention to the previous token.
 
-What belongs here: matches of a token earlier in a sequence, and scores of heads, built or trained, after Olsson et al.
-(2022) and Elhage et al. (2021). What does not: the head built by hand (:mod:`analysis.transformer.induction`).
+After Olsson et al. (2022) and Elhage et al. (2021).
 """
 
 import torch

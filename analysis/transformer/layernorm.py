@@ -1,9 +1,4 @@
-"""LayerNorm and its kin: the centring, the divisor sigma, the whole, and rows that are scaled without gain and bias.
-
-What belongs here: the norm of one row. What does not: its divisor over many tokens
-(:mod:`analysis.transformer.layernorm_scale`), or folding its gain and bias into weights
-(:mod:`analysis.decomposition.folding`).
-"""
+"""LayerNorm and its kin: the centring, the divisor sigma, the whole, and rows that are scaled without gain and bias."""
 
 import torch
 from jaxtyping import Float

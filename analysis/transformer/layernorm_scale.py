@@ -1,7 +1,6 @@
 r"""How wide the stream is: the ``sigma`` that a first LayerNorm divides by, over a whole vocabulary and every position.
 
-One pass over blocks of positions, exact, in memory that does not grow with vocabulary x positions. What belongs here:
-statistics of ``sigma(token + position)``. What does not: the LayerNorm itself (:mod:`analysis.transformer.layernorm`).
+One pass over blocks of positions, exact, in memory that does not grow with vocabulary x positions.
 """
 
 from dataclasses import dataclass

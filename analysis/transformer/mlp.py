@@ -1,8 +1,4 @@
-"""The MLP of a layer: its output, its output written with the mask of its activation, and its output bias folded away.
-
-What belongs here: what an MLP computes, and rewritings of it that are exact. What does not: the layer around it
-(:mod:`analysis.transformer.encoder`).
-"""
+"""The MLP of a layer: its output, also written with the mask of its activation, and its output bias folded away."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""What positions do to scores without turning queries and keys: ALiBi's slopes, buckets, tables, temperatures.
-
-What belongs here: the numbers that are added or multiplied. What does not: rotations
-(:mod:`analysis.transformer.rotary`).
-"""
+"""What positions do to scores without turning queries and keys: ALiBi's slopes, buckets, tables, temperatures."""
 
 import math
 

@@ -1,8 +1,4 @@
-"""Positional encodings that are formulas: sinusoidal positions, and rotary positions with their scores.
-
-What belongs here: the tables and rotations themselves. What does not: what a trained table of positions does to
-attention (:mod:`analysis.maps.locality`).
-"""
+"""Positional encodings that are formulas: sinusoidal positions, and rotary positions with their scores."""
 
 import math
 

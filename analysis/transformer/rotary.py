@@ -1,8 +1,4 @@
-"""Rotary positions on plain tensors: turning queries and keys, whichever coordinates make a pair.
-
-What belongs here: the rotation itself, for full and partial rotary positions. What does not: taking rotary scores apart
-(:mod:`analysis.decomposition`), and whole attention layers (:mod:`analysis.transformer.attention`).
-"""
+"""Rotary positions on plain tensors: turning queries and keys, whichever coordinates make a pair."""
 
 import torch
 from jaxtyping import Float

@@ -1,7 +1,4 @@
-r"""Other frequencies for longer texts: a larger base, interpolation, and YaRN's mixture of both.
-
-What belongs here: the formulas for frequencies. What does not: turning vectors (:mod:`analysis.transformer.rotary`).
-"""
+r"""Other frequencies for longer texts: a larger base, interpolation, and YaRN's mixture of both."""
 
 import math
 from dataclasses import replace

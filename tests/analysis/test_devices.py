@@ -42,16 +42,8 @@ def move(value, put=lambda tensor: OnGPU(tensor.clone())):
 
 def call_there(name, **how):
     """Make the call with its tensors on the GPU; generators stay on the CPU, which draws the same numbers."""
-    return numbers(
-        call(
-            name,
-            **{
-                argument: move(value, **how)
-                for argument, value in CALLS[name].items()
-                if not isinstance(value, torch.Generator)
-            },
-        )
-    )
+    given = {name: value for name, value in CALLS[name].items() if not isinstance(value, torch.Generator)}
+    return numbers(call(name, **{argument: move(value, **how) for argument, value in given.items()}))
 
 
 @pytest.mark.gpu
@@ -79,21 +71,10 @@ GIVES_NUMPY = {"mathematics.layer_profile.measure", "mathematics.layer_profile.o
 
 
 LAYER = random_layer()
+OF_LAYERS = [folding.fold_values, folding.fold_value_bias, uniform.key_preference, terms.key_direction]
+OF_LAYERS += [bilinear_form.bordered, qk_ov.constant_pattern, qk_ov.ov_matrix, qk_ov.qk_matrix, qk_ov.update_bias]
 OF_WEIGHTS = {
-    **{
-        f: (f, LAYER)
-        for f in (
-            folding.fold_values,
-            folding.fold_value_bias,
-            uniform.key_preference,
-            terms.key_direction,
-            bilinear_form.bordered,
-            qk_ov.constant_pattern,
-            qk_ov.ov_matrix,
-            qk_ov.qk_matrix,
-            qk_ov.update_bias,
-        )
-    },
+    **{f: (f, LAYER) for f in OF_LAYERS},
     **{f: (f, every.ONLY) for f in (attention_only.positional_qk_circuit, attention_only.full_ov_circuit)},
     "one-hot": (
         lambda layer: uniform.key_preference(layer, uniform.one_hot_input(layer.model, device=layer.W_Q.device)),
@@ -119,9 +100,8 @@ WEIGHTS_ALONE = pytest.mark.parametrize(
 @WEIGHTS_ALONE
 def test_a_true_gpu_makes_the_same_of_weights(case):
     function, *given = case
-    for mine, right in zip(
-        numbers(function(*move(given, lambda tensor: tensor.cuda()))), numbers(function(*given)), strict=True
-    ):
+    found = numbers(function(*move(given, lambda tensor: tensor.cuda())))
+    for mine, right in zip(found, numbers(function(*given)), strict=True):
         assert mine.is_cuda or mine.numel() == 1
         torch.testing.assert_close(mine.cpu(), right, **TOLERANCE)
 

@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.core.attention_layer import AttentionLayer, Mask, Norm
+from analysis.core.attention_layer import Mask, Norm
 from analysis.core.positions import Disentangled, Rotary
 from analysis.core.weights import MlpWeights
 from analysis.decomposition import folding, uniform
@@ -35,6 +35,7 @@ from analysis.maps import streaming
 from analysis.statistics import exact_sums
 from analysis.transformer import attention_only, constructed_heads, encoder, induction
 from tests.analysis import rooms
+from tests.analysis.tiny import draw, random_layer
 
 ROOT = Path(__file__).parents[2]
 HEADS, MODEL, CHANNEL, POSITIONS, VOCAB = 2, 6, 3, 9, 5
@@ -67,41 +68,24 @@ INTERNAL = {
 }
 
 
-def draw(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def generator():
     return torch.Generator().manual_seed(0)
 
 
-LAYER = AttentionLayer(
-    *(
-        draw(*s, seed=i)
-        for i, s in enumerate(
-            [(HEADS, MODEL, CHANNEL)] * 3 + [(HEADS, CHANNEL, MODEL)] + [(HEADS, CHANNEL)] * 3 + [(MODEL,)]
-        )
-    )
-)
-NORM = Norm(draw(MODEL), draw(MODEL, seed=1))
+LAYER = random_layer(HEADS, MODEL, CHANNEL)
+NORM = Norm(draw(MODEL), draw(MODEL, seed=0))
 ROTARY = Rotary(torch.ones(1, dtype=torch.float64), CHANNEL)
-GENERAL = AttentionLayer(
-    *(
-        draw(*s, seed=i)
-        for i, s in enumerate(
-            [(HEADS, MODEL, CHANNEL)]
-            + [(1, MODEL, CHANNEL)] * 2
-            + [(HEADS, CHANNEL, MODEL), (HEADS, CHANNEL), (1, CHANNEL), (1, CHANNEL), (MODEL,)]
-        )
-    ),
+GENERAL = replace(
+    LAYER,
+    **{name: getattr(LAYER, name)[:1] for name in ("W_K", "W_V", "b_K", "b_V")},
     scale=0.5,
     mask=Mask(causal=True),
     positions=ROTARY,
-    norms=(Norm(draw(MODEL), draw(MODEL, seed=1), 1e-5),),
+    norms=(Norm(draw(MODEL), draw(MODEL, seed=0), 1e-5),),
 )
 MLP = MlpWeights(draw(MODEL, 8), draw(8), draw(8, MODEL), draw(MODEL))
 STACK = encoder.random_layers(2, HEADS, MODEL, generator=generator())
-X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=1)
+X, Y = draw(POSITIONS, MODEL), draw(POSITIONS, MODEL, seed=0)
 SCORES = draw(HEADS, POSITIONS, POSITIONS)
 MAPS = SCORES.softmax(-1)
 LONG = draw(1, 12, 12).softmax(-1)
@@ -111,6 +95,8 @@ HEAD = induction.build(VOCAB, POSITIONS)
 CAUSAL = replace(LAYER, mask=Mask(causal=True))
 ONLY = attention_only.AttentionOnly(draw(VOCAB, MODEL), draw(POSITIONS, MODEL), [CAUSAL, CAUSAL], draw(MODEL, VOCAB))
 PASSED = [encoder.run_layer(X, layer, keep=KEEP) for layer in STACK]
+KERNEL, COUNTED = distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY), streaming.MapStatistics(1, HEADS, POSITIONS)
+PAIR = np.array([0.02, 0.06])
 PARTS, HEADWISE = draw(2, HEADS, POSITIONS, POSITIONS), draw(1, HEADS, POSITIONS, CHANNEL)
 
 
@@ -131,10 +117,7 @@ USUAL = (
 )
 """What an argument of that name is given."""
 OTHER = {
-    "decomposition.rotary_kernel.Kernel.at": {
-        "self": distance_kernel(LAYER.b_Q, LAYER.b_K, ROTARY),
-        "distances": draw(POSITIONS),
-    },
+    "decomposition.rotary_kernel.Kernel.at": {"self": KERNEL, "distances": draw(POSITIONS)},
     "transformer.rotary.rotate": {"rows": HEADWISE, "positions": torch.arange(POSITIONS, dtype=torch.float64)},
     "transformer.position_scores.relative_bucket": {"distance": TOKENS, "buckets": 8, "longest": 16, "two_sided": True},
     "transformer.position_scores.disentangled_scores": {
@@ -148,19 +131,11 @@ OTHER = {
     "decomposition.qk_ov.match": {"patterns": draw(HEADS, POSITIONS, MODEL), "channel": CHANNEL},
     "decomposition.qk_ov.deliver": {"messages": draw(HEADS, POSITIONS, MODEL)},
     "decomposition.qk_ov.change_gauge": {"G": draw(HEADS, CHANNEL, CHANNEL), "H": draw(HEADS, CHANNEL, CHANNEL)},
-    "transformer.positional_encodings.rotary_scores": {
-        "x": draw(POSITIONS, 4),
-        "weights": AttentionLayer(*(draw(*s) for s in [(1, 4, 2)] * 3 + [(1, 2, 4)] + [(1, 2)] * 3 + [(4,)])),
-    },
+    "transformer.positional_encodings.rotary_scores": {"x": draw(POSITIONS, 4), "weights": random_layer(1, 4, 2)},
     "maps.attribution.attribution_density": {"t": 0.5},
     "maps.shapley_values.in_order": {"order": (1, 0)},
     "transformer.constructed_heads.attention_map": {"layer": constructed_heads.uniform(VOCAB, POSITIONS)},
-    "mathematics.normality_power.at_other_size": {
-        "statistics": np.array([0.02, 0.06]),
-        "size": 64,
-        "other": 32,
-        "draws": 50,
-    },
+    "mathematics.normality_power.at_other_size": {"statistics": PAIR, "size": 64, "other": 32, "draws": 50},
     "statistics.intervals.mean_interval": {"values": np.array([1.0, 2.0, 4.0])},
     "statistics.intervals.grouped_share_interval": {"hits": np.array([True, False, True]), "groups": ["a", "a", "b"]},
     "statistics.intervals.rotations": {"values": np.array([3.0, 0.0, 1.0]), "marked": np.array([True, False, False])},
@@ -168,12 +143,8 @@ OTHER = {
     "mathematics.exact_ranks.solution": {"A": np.array([[1, 2], [2, 5]]), "x": [1, 0]},
     "mathematics.exact_ranks.rank_change": {"A": np.array([[1, 2], [2, 4]]), "x": [1, 2], "y": [1, 2]},
     "transformer.activations.LayerActivations.only": {"self": PASSED[0]},
-    "maps.streaming.MapStatistics.attend": {
-        "self": streaming.MapStatistics(1, HEADS, POSITIONS),
-        "layer": 0,
-        "scale": 0.5,
-    },
-    "maps.streaming.MapStatistics.add": {"self": streaming.MapStatistics(1, HEADS, POSITIONS), "layer": 0},
+    "maps.streaming.MapStatistics.attend": {"self": COUNTED, "layer": 0, "scale": 0.5},
+    "maps.streaming.MapStatistics.add": {"self": COUNTED, "layer": 0},
     "statistics.exact_sums.Moments.add": {"self": exact_sums.Moments((POSITIONS, MODEL))},
     "decomposition.terms.score_terms": {"origin": draw(MODEL), "queries": Y},
     "decomposition.terms.six_terms": {"p": Y},
@@ -187,13 +158,8 @@ OTHER = {
     "transformer.head_layout.stack": {"blocks": draw(2, 3, 4)},
     "decomposition.block_mixing.off_diagonal_share": {"coupling": draw(3, 3).abs()},
     "decomposition.block_mixing.interaction": {"a": X, "b": Y, "pair": (0, 1)},
-    "decomposition.block_mixing.expand_score": {
-        "parts": draw(2, POSITIONS, MODEL),
-        "W_Q": LAYER.W_Q[0],
-        "W_K": LAYER.W_K[0],
-        "b_Q": LAYER.b_Q[0],
-        "b_K": LAYER.b_K[0],
-    },
+    "decomposition.block_mixing.expand_score": {"parts": draw(2, POSITIONS, MODEL)}
+    | {name: getattr(LAYER, name)[0] for name in ("W_Q", "W_K", "b_Q", "b_K")},
     "decomposition.block_mixing.vanishing": {"terms": draw(2, 2, 3, 3)},
     "maps.distance.attention_moved": {"rows": Y},
     "matrices.symmetry.asymmetry": {"matrix": draw(4, 4)},
@@ -202,10 +168,7 @@ OTHER = {
     "mathematics.stretching.isotropic_cone_positions": {"samples": 3},
     "matrices.rank.distance_of_ones": {"x": X[:3]},
     "representations.rank_collapse.trace_residual": {"layers": STACK, "switches": encoder.ALL_ON},
-    "representations.rank_collapse.cubic_rate": {
-        "sizes": torch.tensor([0.1, 0.2], dtype=torch.float64),
-        "residuals": torch.tensor([0.1, 0.3], dtype=torch.float64),
-    },
+    "representations.rank_collapse.cubic_rate": {"sizes": torch.tensor(PAIR), "residuals": torch.tensor(PAIR**2)},
     "representations.rank_collapse.scatter_around_mean": {"mean": draw(MODEL), "noise": X},
     "transformer.encoder.run_layer": {"layer": STACK[0], "keep": None},
     "transformer.layernorm.jacobian": {"y": X[0]},
@@ -219,11 +182,7 @@ OTHER = {
     "transformer.attention_only.run": {"tokens": TOKENS[None]},
     "transformer.attention_only.score_heads": {"tokens": TOKENS[None]},
     "transformer.attention_only.k_composition": {"share": draw(HEADS)},
-    "transformer.layernorm_scale.inverse_sigma": {
-        "tokens": draw(VOCAB, MODEL),
-        "positions": X,
-        "frequency": draw(VOCAB).abs(),
-    },
+    "transformer.layernorm_scale.inverse_sigma": {"tokens": ONLY.W_E, "positions": X, "frequency": draw(VOCAB).abs()},
     "maps.locality.position_scores": {"p": X, "width": draw(POSITIONS).abs()},
     "maps.locality.position_only": {"own": draw(HEADS, POSITIONS), "both": SCORES, "first": 2},
     "statistics.correlation.rank_correlation": {"a": X[:, 0], "b": X[:, 1]},
@@ -457,9 +416,7 @@ def check_scaled_input(name, argument, size):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    "weights", [LAYER, NORM, MLP, uniform.any_input(3)], ids=lambda weights: type(weights).__name__
-)
+@pytest.mark.parametrize("weights", [LAYER, NORM, MLP, uniform.any_input(3)], ids=lambda of: type(of).__name__)
 def test_weights_refuse_a_bad_field_by_name(weights):
     tensors = [field.name for field in fields(weights) if isinstance(getattr(weights, field.name), torch.Tensor)]
     for field, how in itertools.product(tensors, ["nan", "no column", "no axis", "whole", "half"]):

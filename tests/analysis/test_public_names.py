@@ -52,12 +52,7 @@ def test_importing_the_package_imports_no_torch():
         "import sys, time; start = time.perf_counter(); import analysis; seconds = time.perf_counter() - start; "
         "print(seconds, 'torch' in sys.modules)"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.split()
-        for _ in range(3)
-    ]
+    runs = [subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split() for _ in range(3)]
     assert {torch for _, torch in runs} == {"False"}
     assert min(float(seconds) for seconds, _ in runs) < 0.05, "some ten milliseconds on a machine that is not busy"
 

@@ -13,20 +13,11 @@ WRONG = {
     "ids for rows": (lambda m: analysis.attend(IDS, m.layers[0]), "got torch.int64: convert it"),
     "swapped": (lambda m: analysis.attend(m.layers[0], X), "layer must be AttentionLayer, got Tensor$"),
     "a model for a layer": (lambda m: analysis.attend(X, m), "got Model; give one of its layers$"),
-    "a matrix for a layer": (
-        lambda m: analysis.qk_matrix(m.layers[0].W_Q),
-        "weights must be AttentionLayer, got Tensor$",
-    ),
+    "a matrix for a layer": (lambda m: analysis.qk_matrix(m.layers[0].W_Q), "must be AttentionLayer, got Tensor$"),
     "a matrix for its singular values": (lambda m: analysis.effective_rank(X), r"give torch\.linalg\.svdvals"),
-    "a model for its maps": (
-        lambda m: analysis.induction_score(m, IDS),
-        "got Model; census measures the heads of a model",
-    ),
+    "a model for its maps": (lambda m: analysis.induction_score(m, IDS), "got Model; census measures the heads of"),
     "scores for maps": (lambda m: analysis.read_gates(torch.randn(1, 9, 9)), "give weights after the softmax"),
-    "a name of the hub": (
-        lambda m: analysis.load("bert-base-uncased"),
-        r"give a folder, a hub id \(owner/model\) or one of",
-    ),
+    "a name of the hub": (lambda m: analysis.load("bert-base-uncased"), r"a folder, a hub id \(owner/model\) or one"),
     "a model that is not here": (lambda m: analysis.load("gpt-neo-7"), "unknown model 'gpt-neo-7'"),
     "rows for a model": (lambda m: analysis.score_parts(X, "hello"), "a Model, got Tensor$"),
     "a text without a tokenizer": (

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from analysis.core.attention_layer import AttentionLayer, Mask
 
@@ -67,12 +67,20 @@ def write_model(folder: Path, config: dict = GPT2, seed: int = 0) -> Path:
             parameter.add_(torch.randn_like(parameter) * 0.3)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
-    save_file(
-        {k: v.contiguous() for k, v in model.state_dict().items()},
-        folder / "model.safetensors",
-        metadata={"format": "pt"},
-    )
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
+
+
+def rewrite(path: Path, **entries) -> None:
+    """Set entries of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def change_tensors(folder: Path, change) -> None:
+    """Write a model's tensors as a function of them by name returns them."""
+    file = folder / "model.safetensors"
+    save_file(change(load_file(file)), file, metadata={"format": "pt"})
 
 
 def write_hub_cache(cache: Path, hub_id: str, source: Path, revision: str = "a" * 40, branch: str = "main") -> Path:

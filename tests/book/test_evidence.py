@@ -1,4 +1,4 @@
-"""Every page of evidence that takes a BERT runs on another one, with three texts and with one."""
+"""Every page of evidence that takes a BERT or a GPT-2 runs on another one, with three texts and with one."""
 
 import json
 import re
@@ -6,13 +6,21 @@ import string
 
 import jaxtyping
 import pytest
+import torch
 from IPython.utils.capture import capture_output
 from myst_nb.core.read import read_myst_markdown_notebook
 
+from analysis.models import checkpoints, pretrained
 from book.publish import execution, ledger
 from tests.analysis import tiny
 
-PAGES = {name: path for name, path in execution.pages().items() if 'MODEL = "minilm"' in path.read_text("utf-8")}
+
+def pages_of(model):
+    """Return the pages that take a model of that name."""
+    return {name: path for name, path in execution.pages().items() if f'\nMODEL = "{model}' in path.read_text("utf-8")}
+
+
+BERTS, GPT2S = pages_of('minilm"'), pages_of("gpt2")
 
 
 def write_bert(path, depth, heads):
@@ -66,8 +74,30 @@ def check_verdicts(name, shown):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", BERTS)
 def test_a_page_runs_on_another_bert_and_says_of_each_claim_whether_it_holds_there(name, parameters):
-    shown = run(PAGES[name], parameters)
+    shown = run(BERTS[name], parameters)
     check_verdicts(name, shown)
     assert "the model my-bert and the texts of texts.txt" in shown
+
+
+SENTENCES = "The value of the name is returned. ", "The name of a file. ", "Is the value an expression? "
+LONG = [40 * sentence for sentence in SENTENCES]  # more than the context of gpt2-mini
+TEXTS = {"one text": LONG[:1], "three texts": LONG}
+
+
+@pytest.fixture(params=TEXTS.values(), ids=TEXTS)
+def of_gpt2(request, tmp_path):
+    """What an execution with a reader's model and texts injects after the cell of parameters."""
+    with torch.random.fork_rng():
+        tiny.write_model(tmp_path / "my-gpt2", tiny.GPT2 | {"vocab_size": 2048, "n_positions": 40})
+    pretrained.tokenizer(checkpoints.find("gpt2-mini")).save_pretrained(tmp_path / "my-gpt2")
+    (tmp_path / "texts.txt").write_text("\n\n".join(request.param))
+    return {"MODEL": str(tmp_path / "my-gpt2"), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GPT2S)
+def test_a_page_runs_on_another_gpt2_and_says_of_each_claim_whether_it_holds_there(name, of_gpt2, monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    check_verdicts(name, run(GPT2S[name], of_gpt2))

@@ -166,9 +166,7 @@ def test_readme_shows_each_finding_with_a_figure_that_reads_on_a_phone(name):
     width = int(re.search(r'viewBox="0 0 (\d+) ', drawing)[1])
     sizes = [int(size) for size in re.findall(r'font-size="(\d+)"', drawing)]
     assert min(sizes) * 340 / width > 9.5, "smaller than 9.5 pixels on a phone"
-    assert re.search(rf'<rect width="{width}" height="\d+" rx="8" fill="#fff"/>', DRAWN[name]), (
-        "has no paper of its own"
-    )
+    assert re.search(rf'<rect width="{width}" height="\d+" rx="8" fill="#fff"/>', DRAWN[name]), "has no paper"
     assert re.search(r'role="img".*<title id="title">.+</title><desc id="desc">.+</desc>', drawing)
 
 
@@ -183,9 +181,7 @@ def test_badges_say_what_the_repository_says():
         "network": "not needed",
     }
     for name, said in due.items():
-        assert words((PLACE / f"badge-{name}.svg").read_text(encoding="utf-8")) == [name, said], (
-            f"edit badge-{name}.svg"
-        )
+        assert words((PLACE / f"badge-{name}.svg").read_text(encoding="utf-8")) == [name, said], f"edit {name}.svg"
         assert f"(book/assets/badge-{name}.svg)" in README
     assert not re.findall(r"!\[[^\]]*\]\(https?:", README), "a badge of another host"
 

@@ -5,9 +5,7 @@ lies under it is *closed*, what lies above it is excess. Excess goes to the stru
 (a column, or a diagonal at some offset), a block, a point, or a row; what nothing explains is the *residual*. A
 structure counts only where independent rows would not make it by chance. Shares sum to 1.
 
-What belongs here: plain maps in, shares out, on any device. What does not: the ideal matrices
-(:mod:`analysis.maps.gates.ideal`), test maps with known truth (:mod:`analysis.maps.gates.synthetic`), drawing. The
-steps are in :mod:`analysis.maps.gates.segmentation`.
+The steps are in :mod:`analysis.maps.gates.segmentation`.
 """
 
 from collections.abc import Sequence

@@ -191,13 +191,6 @@ def shortest_run(rates: Tensor, rare: float) -> Tensor:
 
     exactly, whatever the :math:`p_q`; :math:`h_q + g_q` falls with ``q``.
 
-    Parameters
-    ----------
-    rates
-        ``(..., query)``: the probabilities.
-    rare
-        The run's probability must not be above.
-
     Examples
     --------
     >>> shortest_run(torch.tensor([0.5] * 4), 0.4)  # from a row on: 1/2, 1/2, 3/8, 5/16

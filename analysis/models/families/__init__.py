@@ -1,8 +1,4 @@
-"""The table of families: for each its names, its layout, and which tensors its configuration implies.
-
-What belongs here: a row each, and what of a model is read by it. What does not: reading a model
-(:mod:`analysis.models.reading`), computing with its layers (:mod:`analysis.transformer.attention`).
-"""
+"""The table of families: for each its names, its layout, and which tensors its configuration implies."""
 
 from analysis.models.families.row import Family
 from analysis.models.families.table import FAMILIES, REFUSED

@@ -1,8 +1,4 @@
-"""Whether a model has the tensors that its family must have, and no other.
-
-What belongs here: finding a family's tensors in a model, and refusing one too few or too many. What does not: which
-there must be (:mod:`analysis.models.families.expected`).
-"""
+"""Whether a model has the tensors that its family must have, and no other."""
 
 import posixpath
 import re

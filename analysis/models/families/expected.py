@@ -1,8 +1,4 @@
-"""Which tensors a model must have, by its row of the table and its configuration, and of which shapes.
-
-What belongs here: what attention needs, and what the rest of a layer has where a row says so. What does not: whether
-they are there (:mod:`analysis.models.families.checks`).
-"""
+"""Which tensors a model must have, by its row of the table and its configuration, and of which shapes."""
 
 from collections.abc import Container, Iterator, Sequence
 

@@ -1,7 +1,4 @@
-"""The rows of hybrids: models some of whose layers are attention with a softmax, and others something else.
-
-What belongs here: models whose ``layer_types`` say which layers have attention, and those with both in each layer.
-"""
+"""The rows of hybrids: models some of whose layers are attention with a softmax, and others something else."""
 
 from dataclasses import replace
 

@@ -1,8 +1,4 @@
-"""Positions that are parameters of the attention: buckets of T5 and MPNet, rows of DeBERTa, BEiT's tables.
-
-What belongs here: reading them. What does not: positions that options describe
-(:mod:`analysis.models.families.positions`).
-"""
+"""Positions that are parameters of the attention: buckets of T5 and MPNet, rows of DeBERTa, BEiT's tables."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,4 @@
-"""Positions and masks as configurations of transformers describe them, for the rows of the table of families.
-
-What belongs here: from options to :mod:`analysis.core.positions`. What does not: positions that need parameters
-(:mod:`analysis.models.families.learned`).
-"""
+"""Positions and masks as configurations of transformers describe them, for the rows of the table of families."""
 
 import math
 from collections.abc import Callable, Mapping

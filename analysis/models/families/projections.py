@@ -1,7 +1,4 @@
-"""Queries, keys, values and outputs of one layer: from the layouts of files to ``(head, model, channel)``.
-
-What belongs here: taking fused matrices apart. What does not: where they lie (:mod:`analysis.models.families.row`).
-"""
+"""Queries, keys, values and outputs of one layer: from the layouts of files to ``(head, model, channel)``."""
 
 from collections.abc import Sequence
 

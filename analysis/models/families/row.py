@@ -1,8 +1,4 @@
-"""A row of the table of families: how one family names its attention and what that attention does.
-
-What belongs here: the form of a row. What does not: the rows (the other modules of this package that are named after
-kinds of models), and what makes tensors of them (:mod:`analysis.models.layers`).
-"""
+"""A row of the table of families: how one family names its attention and what that attention does."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

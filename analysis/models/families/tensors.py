@@ -1,9 +1,4 @@
-"""Tensors by the names of the table, out of a module or out of files.
-
-What belongs here: one way to look a tensor up for both. What does not: which there must be
-(:mod:`analysis.models.families.expected`), whether they are the ones (:mod:`analysis.models.families.checks`), and what
-becomes of them (:mod:`analysis.models.reading`).
-"""
+"""Tensors by the names of the table, out of a module or out of files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

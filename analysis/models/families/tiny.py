@@ -1,8 +1,4 @@
-"""Tiny random models of each family, built without a download: what the adapter is held against.
-
-What belongs here: the smallest configuration under which everything that a row reads is there and not zero. What does
-not: the comparison (:mod:`analysis.surveys.family_agreement`).
-"""
+"""Tiny random models of each family, built without a download: what the adapter is held against."""
 
 from collections.abc import Mapping
 from typing import Any

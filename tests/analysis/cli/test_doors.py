@@ -1,18 +1,16 @@
 """One door with one set of checks: whatever a folder or a text file holds, every command ends, in one line."""
 
-import json
 import os
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from analysis.__main__ import main
 from analysis.models.checkpoints import BUNDLED
 from analysis.models.families.tiny import tiny_model
-from tests.analysis.tiny import GPT2, write_model
+from tests.analysis.tiny import GPT2, change_tensors, rewrite, write_model
 
 WORDS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 LONG = "Every row of an attention map sums to one, whatever the scores of the row are, and the next one too."
@@ -41,11 +39,7 @@ def add_words(folder: Path) -> Path:
 
 def write_family(folder: Path, model_type: str, **settings) -> Path:
     """Write a tiny model of any family."""
-    model = tiny_model(model_type, **settings)
-    folder.mkdir()
-    (folder / "config.json").write_text(model.config.to_json_string())
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    tiny_model(model_type, **settings).save_pretrained(folder)
     return folder
 
 
@@ -81,11 +75,6 @@ def ask(tmp_path, capsys, monkeypatch):
     return ask
 
 
-def configure(folder: Path, **settings) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
-
 @pytest.mark.slow
 def test_the_folders_of_these_tests_are_read(folder, llama, ask):
     ask(folder, status=0)
@@ -94,14 +83,7 @@ def test_the_folders_of_these_tests_are_read(folder, llama, ask):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "model.safetensors.index.json",
-        "more.safetensors",
-        "config.json",
-        "SHA256SUMS",
-        "tokenizer.json",
-        "added_tokens.json",
-    ],
+    ["model.safetensors.index.json", "more.safetensors", "config.json", "SHA256SUMS", "tokenizer.json", "vocab.json"],
 )
 def test_a_pipe_in_a_folder_is_never_waited_for(folder, ask, name):
     (folder / name).unlink(missing_ok=True)
@@ -148,7 +130,7 @@ def test_a_text_too_large_to_be_read_at_once_is_refused(folder, ask, tmp_path):
     ],
 )
 def test_a_config_that_is_none_ends_both_commands_in_the_same_line(folder, ask, settings, said):
-    configure(folder, **settings)
+    rewrite(folder / "config.json", **settings)
     report, census = ask(folder)
     assert said in report
     assert said in census
@@ -166,7 +148,7 @@ def test_a_config_that_is_none_ends_both_commands_in_the_same_line(folder, ask, 
     ],
 )
 def test_what_the_library_would_stumble_over_is_one_line(llama, ask, settings, said):
-    configure(llama, **settings)
+    rewrite(llama / "config.json", **settings)
     (line,) = ask(llama, commands=("report",))
     assert line.startswith("error: ")
     assert said in line
@@ -195,7 +177,8 @@ def test_a_table_of_an_earlier_report_does_not_stay_beside_a_new_one(folder, tmp
     """The table of heads of one model would lie beside the page on another."""
     out = tmp_path / "out"
     (tmp_path / "texts.txt").write_text(LONG)
-    assert main(["report", str(folder), "--texts", str(tmp_path / "texts.txt"), "--seeds", "1", "--out", str(out)]) == 0
+    options = ["--texts", str(tmp_path / "texts.txt"), "--seeds", "1", "--longest", "8", "--out", str(out)]
+    assert main(["report", str(folder), *options]) == 0
     assert (out / "heads.csv").exists()
     assert main(["report", "gpt2-mini", "--weights-only", "--out", str(out)]) == 0
     assert not (out / "heads.csv").exists()
@@ -209,9 +192,7 @@ def test_a_table_of_positions_that_is_narrower_than_the_rows_is_no_reason_to_sto
 
 
 def test_a_norm_behind_the_attention_of_another_shape_is_one_line(folder, ask):
-    tensors = load_file(folder / "model.safetensors")
-    tensors["ln_f.weight"] = tensors["ln_f.weight"][:-1].contiguous()
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    change_tensors(folder, lambda tensors: tensors | {"ln_f.weight": tensors["ln_f.weight"][:-1].contiguous()})
     for line in ask(folder):
         assert "tensor 'ln_f.weight' of tiny" in line
 
@@ -225,7 +206,6 @@ def test_a_norm_behind_the_attention_of_another_shape_is_one_line(folder, ask):
     ],
 )
 def test_a_tokenizer_that_lengthens_texts_without_end_is_refused(folder, ask, normalizer):
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": normalizer}))
+    rewrite(folder / "tokenizer.json", normalizer=normalizer)
     for line in ask(folder):
         assert "replaces a letter by up to" in line

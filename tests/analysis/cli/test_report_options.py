@@ -24,8 +24,6 @@ def test_what_a_report_cannot_do_is_one_line(option, value, message, capsys, tmp
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "address", ["..", "../a:b", "book/", "/book", "https://a.org/b", "HTTP://a.org", "file:///b", ""]
-)
+@pytest.mark.parametrize("address", ["..", "../a:b", "book/", "/book", "https://a/b", "HTTP://a.org", "file:///b", ""])
 def test_paths_and_addresses_of_pages_are_taken(address):
     check_address(address)

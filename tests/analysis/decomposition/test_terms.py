@@ -170,8 +170,8 @@ INSIDE = {
     "norms of queries and keys": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32, "rms"))},
     "norms over all heads": {"qk_norm": QueryKeyNorm(norm(24, 30), norm(12, 32), whole=True)},
     "norms before the rotation": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32)), "positions": ROTARY},
-    "norms after the rotation": {
-        "qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32), after_rotation=True),
+    "norms after rotation": {
+        "qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 2), after_rotation=True),
         "positions": ROTARY,
     },
     "a scale": {"scale": 0.3},

@@ -143,9 +143,7 @@ def test_preference_is_the_root_mean_square_over_isotropic_inputs():
 def test_mean_layer():
     x = draw(2, 9, 12)
     layer = uniform.mean_layer(12, 3, 4)
-    torch.testing.assert_close(
-        attend(x, replace(layer, mask=Mask(causal=True))).output, uniform.cumulative_means(x), **CLOSE
-    )
+    torch.testing.assert_close(attend(x, replace(layer, mask=Mask(True))).output, uniform.cumulative_means(x), **CLOSE)
     torch.testing.assert_close(folding.fold_values(layer).W_VO.sum(0), torch.eye(12, dtype=torch.float64))
     assert attend(x, uniform.mean_layer(12, 5, 4)).output.shape == x.shape
     with pytest.raises(ValueError, match="head \\* channel must be at least"):

@@ -153,9 +153,7 @@ def assert_a_sum_depends_on_no_other_map(device):
     lengths, whole, single = [14, 9, 14, 5, 9, 9, 14], *(MapStatistics(1, HEADS, POSITIONS, device) for _ in range(2))
     output = whole.attend(0, query, key, value, scale=0.5, lengths=lengths)
     for b in reversed(range(7)):
-        one = single.attend(
-            0, *(part[b : b + 1] for part in (query, key, value)), scale=0.5, lengths=lengths[b : b + 1]
-        )
+        one = single.attend(0, *(part[b : b + 1] for part in (query, key, value)), scale=0.5, lengths=[lengths[b]])
         assert torch.equal(one[0], output[b])
     assert all(torch.equal(whole.state[name], single.state[name]) for name in whole.state)
 

@@ -1,8 +1,4 @@
-"""Which options of a configuration may change what an attention computes, found in the library's own source.
-
-What belongs here: the names of options that are read, by modules, masks, rotations and the configuration itself, and
-values of them worth trying. What does not: what comes of a value (``test_options.py``).
-"""
+"""Which options of a configuration may change what an attention computes, found in the library's own source."""
 
 import ast
 import inspect
@@ -87,9 +83,7 @@ def option_read(node: ast.AST, own: bool) -> tuple[str, list] | None:
     called, arguments = node.func, node.args
     if getattr(called, "id", None) in ("getattr", "hasattr") and is_configuration(arguments[0], own):
         arguments = arguments[1:]
-    elif not (
-        own and getattr(called, "attr", None) in ("pop", "get") and getattr(called.value, "id", None) == "kwargs"
-    ):
+    elif not (own and getattr(called, "attr", None) in ("pop", "get") and getattr(called.value, "id", "") == "kwargs"):
         return None
     values = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
     return (values[0], values[1:]) if values and isinstance(values[0], str) else None

@@ -1,6 +1,5 @@
 """Finding models: the order of the sources, and the refusals."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from huggingface_hub.utils import get_session, hf_raise_for_status
 from analysis.core.files import sha256
 from analysis.models import checkpoints
 from analysis.models.checkpoints import NotFound, Tampered, explain_refusal, find
-from tests.analysis.tiny import write_hub_cache, write_model
+from tests.analysis.tiny import rewrite, write_hub_cache, write_model
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +125,7 @@ def test_a_known_model_has_the_settings_that_its_shapes_do_not_show(tmp_path, mo
     assert find(name).source == "models"
     path = folder / "config.json"
     path.chmod(0o644)
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    rewrite(path, **changed)
     ((key, value),) = changed.items()
     with pytest.raises(Tampered, match=rf"has {key} = {value!r}, and {name} is known to have .*: fetch it again, or"):
         find(name)
@@ -173,9 +172,10 @@ def test_order_can_be_changed(tmp_path, monkeypatch):
 def test_a_stand_in_is_taken_where_one_is_asked_for_and_is_named():
     with pytest.raises(NotFound, match=r"or take minilm by its name or stand_in=True \(all-MiniLM-L6-v2, a real BERT"):
         find("bert", sources=["bundled"])
-    found = find("bert", sources=["bundled"], stand_in=True)
-    assert (found.name, found.stands_in_for) == ("minilm", "bert")
-    assert "standing in for bert" in found.label()
+    for name, other in (("bert", "minilm"), ("gpt2", "gpt2-first-layer")):
+        found = find(name, sources=["bundled"], stand_in=True)
+        assert (found.name, found.stands_in_for) == (other, name)
+        assert found.label() == f"{other} (standing in for {name})"
 
 
 def test_models_of_others_are_found_by_name_once_they_are_registered(tmp_path, monkeypatch):

@@ -12,12 +12,11 @@ from analysis.models.configuration import read_configuration
 from analysis.models.families import expected
 from analysis.models.reading import load
 from analysis.transformer.layernorm import apply_norm
-from tests.analysis.tiny import BERT, GPT2, write_model
+from tests.analysis.tiny import BERT, GPT2, rewrite, write_model
 
 
 def change(folder, **settings):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    rewrite(folder / "config.json", **settings)
     return find("tiny", folder=folder)
 
 

@@ -18,6 +18,7 @@ from analysis.models.reading import Model, load
 from analysis.surveys.family_agreement import agreement, run_layers
 from analysis.transformer.attention import attend, compute_scores
 from analysis.transformer.layernorm import apply_norm
+from tests.analysis.tiny import rewrite
 
 EVERY = [(row.name, model_type, row.stack) for row in FAMILIES for model_type in row.model_types if not row.files_only]
 IDS = [f"{model_type} {stack}".strip() for _, model_type, stack in EVERY]
@@ -181,8 +182,7 @@ def test_frequencies_that_depend_on_the_length_are_those_within_the_trained_one(
 def test_files_whose_scores_would_be_wrong_or_none_are_refused_by_name(tmp_path, model_type, settings, message):
     tiny_model(model_type).save_pretrained(tmp_path)
     list(load(tmp_path).layers)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    rewrite(tmp_path / "config.json", **settings)
     with pytest.raises(ValueError, match=message):
         list(load(tmp_path).layers)
 

@@ -43,12 +43,6 @@ def test_the_licence_and_the_origin_stand_beside_it(bundled):
     assert bundled.licence == "modified MIT (OpenAI)"
 
 
-def test_it_is_found_under_its_own_name_where_gpt2_is_not_at_hand(bundled):
-    found = find("gpt2", sources=["bundled"], stand_in=True)
-    assert (found.name, found.folder, found.stands_in_for) == (NAME, bundled.folder, "gpt2")
-    assert found.label() == f"{NAME} (standing in for gpt2)"
-
-
 def test_the_whole_is_taken_where_it_is_at_hand(whole, bundled, monkeypatch):
     monkeypatch.setenv("ANALYSIS_FOLDER_GPT2", str(whole.folder))
     assert (find("gpt2").folder, find("gpt2").stands_in_for) == (whole.folder, None)

@@ -11,7 +11,7 @@ import transformers
 from analysis.__main__ import main
 from analysis.models import checkpoints, pretrained
 from analysis.models.reading import load
-from tests.analysis.tiny import BERT, write_model
+from tests.analysis.tiny import BERT, rewrite, write_model
 
 CODE = "from pathlib import Path\nPath({mark!r}).write_text('ran')\nclass Model: pass\nclass Config: pass\n"
 
@@ -31,9 +31,8 @@ def hostile(tmp_path, monkeypatch):
     """Return a model folder with code and pickles that leave a mark, and the mark's path."""
     monkeypatch.setenv("ANALYSIS_SOURCES", "")  # restored afterwards: the command line sets it
     mark, folder = tmp_path / "mark", write_model(tmp_path / "model", BERT)
-    config = json.loads((folder / "config.json").read_text())
     names = {"AutoModel": "evil.Model", "AutoModelForMaskedLM": "evil.Model", "AutoConfig": "evil.Config"}
-    (folder / "config.json").write_text(json.dumps({**config, "auto_map": names}))
+    rewrite(folder / "config.json", auto_map=names)
     (folder / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["evil.Model", None]}}))
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]))
     (folder / "evil.py").write_text(CODE.format(mark=str(mark)))
@@ -63,18 +62,11 @@ def test_no_code_and_no_pickle_of_a_folder_runs(hostile, seed):
     assert not mark.exists()
 
 
-def rewrite(path, **entries):
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
-
-
 @pytest.mark.parametrize(
     ("named", "message"),
     [
         ({"auto_map": {"AutoModel": "evil.Model"}}, "names evil.Model, modelling code that is its own"),
-        (
-            {"auto_map": {"AutoConfig": "evil.Config"}},
-            "names evil.Config, modelling code .* take auto_map out of a copy",
-        ),
+        ({"auto_map": {"AutoConfig": "evil.Config"}}, "names evil.Config, modelling .* take auto_map out of a copy"),
         ({"auto_map": {}, "architectures": ["BertEncoderModel"]}, "BertEncoderModel, modelling code that transformers"),
     ],
 )

@@ -7,7 +7,6 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from analysis import census, layer_inputs, load, report, score_parts
 from analysis.models.extraction import attention_inputs
@@ -17,7 +16,9 @@ from analysis.reporting.certificate import certify
 from analysis.surveys.layer_runs import visit_layers
 from analysis.surveys.logit_attribution import logit_parts
 from tests.analysis.models.test_inputs import own_maps
+from tests.analysis.models.test_missing_tensors import extra
 from tests.analysis.reporting.test_every_model_is_measured import TEXTS, WORDS
+from tests.analysis.tiny import change_tensors
 
 HYBRIDS = [kind for row in FAMILIES if row.hybrid for kind in row.model_types]
 SOME = ["jamba", "granitemoehybrid", "lfm2", "nemotron_h"]
@@ -113,11 +114,7 @@ def test_the_states_that_the_attention_of_a_hybrid_reads():
 def test_attention_in_the_files_of_a_layer_that_has_none_is_refused(kind, output, tmp_path):
     model = tiny_model(kind)
     model.save_pretrained(tmp_path)
-    file = tmp_path / "model.safetensors"
-    tensors = load_file(file)
-    name = next(name for name in tensors if name.endswith(f"1.{output}.weight"))
-    other = name.replace("layers.1.", "layers.0.")
-    save_file(tensors | {other: tensors[name].clone()}, file, metadata={"format": "pt"})
+    change_tensors(tmp_path, lambda tensors: extra(tensors, (f"layers.1.{output}.weight", f"layers.0.{output}.weight")))
     with pytest.raises(ValueError, match=rf"layers\.0\.{output}.*knows nothing"):
         load(tmp_path)
 

@@ -118,9 +118,7 @@ def test_a_text_longer_than_the_table_of_positions_is_refused_before_the_model_r
     if read.room is None or read.positions is None:
         pytest.skip("has no table of positions")
     ids = torch.full((1, read.room + 1), 5)
-    with pytest.raises(
-        ValueError, match=f"input_ids has {read.room + 1} tokens, .* has positions for {read.room}: give"
-    ):
+    with pytest.raises(ValueError, match=f"input_ids has {read.room + 1} tokens, .* has positions for {read.room}:"):
         layer_inputs(model, ids)
     assert layer_inputs(model, ids[:, 1:]).shape[-2] == read.room
 
@@ -219,11 +217,6 @@ def test_another_form_is_refused(call, named, message):
     model = tiny_model("llama")
     with pytest.raises(ValueError, match=message):
         call(model, text(model) | named)
-
-
-def test_a_text_needs_a_tokenizer():
-    with pytest.raises(ValueError, match=r"LlamaModel comes without its tokenizer: load\(model, tokenizer=\.\.\.\)"):
-        score_parts(tiny_model("llama"), "a text")
 
 
 def test_lists_and_what_is_none_are_taken():

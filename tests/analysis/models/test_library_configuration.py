@@ -4,19 +4,14 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from analysis.models import pretrained
 from analysis.models.checkpoints import find
 from analysis.models.families.tiny import tiny_model
 from analysis.models.reading import load
-from tests.analysis.tiny import BERT, GPT2, write_model
-
-
-def write_config(folder, **settings):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    return find("tiny", folder=folder)
+from tests.analysis.models.test_configuration import change
+from tests.analysis.tiny import BERT, GPT2, change_tensors, rewrite, write_model
 
 
 @pytest.fixture(params=[GPT2, BERT], ids=["gpt2", "bert"])
@@ -35,8 +30,8 @@ NO_MATHEMATICS = (
 @pytest.mark.parametrize("value", [None, "x", [], {}, -1, True])
 def test_what_does_not_change_the_mathematics_does_not_reach_the_library(folder, value):
     """Each of these made the library end in a traceback for some of the values, or build another model."""
-    model = pretrained.load(write_config(folder))
-    changed = pretrained.load(write_config(folder, **dict.fromkeys(NO_MATHEMATICS, value)))
+    model = pretrained.load(change(folder))
+    changed = pretrained.load(change(folder, **dict.fromkeys(NO_MATHEMATICS, value)))
     ids = torch.arange(9)[None]
     assert torch.equal(changed(ids).last_hidden_state, model(ids).last_hidden_state)
 
@@ -47,7 +42,7 @@ def test_null_is_what_a_config_may_leave_out(folder):
         "gpt2": ("layer_norm_epsilon", "n_inner", "initializer_range"),
         "bert": ("layer_norm_eps", "type_vocab_size", "initializer_range"),
     }[without["model_type"]]
-    model = pretrained.load(write_config(folder, **dict.fromkeys(optional)))
+    model = pretrained.load(change(folder, **dict.fromkeys(optional)))
     (folder / "config.json").write_text(json.dumps({key: without[key] for key in without if key not in optional}))
     assert model.config.to_dict() == pretrained.load(find("tiny", folder=folder)).config.to_dict()
 
@@ -65,7 +60,7 @@ def test_null_is_what_a_config_may_leave_out(folder):
     ],
 )
 def test_values_of_another_kind_are_refused_in_a_sentence(folder, settings, message):
-    checkpoint = write_config(folder, **settings)
+    checkpoint = change(folder, **settings)
     for seed in (None, 0):
         with pytest.raises(ValueError, match=r"config\.json (must give|gives|names) .*" + message):
             pretrained.load(checkpoint, control_seed=seed)
@@ -75,21 +70,20 @@ def test_a_head_that_does_not_fit_its_classes_is_refused(tmp_path):
     from transformers import BertConfig, BertForSequenceClassification
 
     BertForSequenceClassification(BertConfig(**BERT, num_labels=3)).save_pretrained(tmp_path)
-    assert pretrained.load(write_config(tmp_path, id2label={"0": "a", "1": "b", "2": "c"}), task="classifier")
+    assert pretrained.load(change(tmp_path, id2label={"0": "a", "1": "b", "2": "c"}), task="classifier")
     with pytest.raises(ValueError, match=r"'classifier.bias' of tiny .* must be \(2,\) .* got \(3,\)"):
-        pretrained.load(write_config(tmp_path, id2label={"0": "a", "1": "b"}), task="classifier")
+        pretrained.load(change(tmp_path, id2label={"0": "a", "1": "b"}), task="classifier")
 
 
 def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
-    file = folder / "model.safetensors"
-    tensors = load_file(file)
+    tensors = load_file(folder / "model.safetensors")
     for name in [name for name in tensors if name.endswith("weight") and tensors[name].ndim == 2][:3]:
-        save_file(tensors | {name: tensors[name].to(torch.int8)}, file, metadata={"format": "pt"})
+        change_tensors(folder, lambda _, name=name: tensors | {name: tensors[name].to(torch.int8)})
         if "pooler" not in name:
             with pytest.raises(ValueError, match=f"'{name}' of .* must be of one of F64, F32, F16, BF16, got I8"):
                 pretrained.load(find("tiny", folder=folder))
     buffers = {"embeddings.position_ids": torch.arange(16), "h.0.attn.bias": torch.ones(1, 1, 16, 16).bool()}
-    save_file(tensors | buffers, file, metadata={"format": "pt"})
+    change_tensors(folder, lambda _: tensors | buffers)
     pretrained.load(find("tiny", folder=folder))  # of whole numbers, and no parameter
 
 
@@ -97,7 +91,7 @@ def test_quantized_tensors_are_refused_wherever_they_are(folder, tmp_path):
 @pytest.mark.parametrize("settings", [{"num_hidden_layers": None}, {"use_cache": []}, {"num_attention_heads": "4"}])
 def test_readers_of_any_family_refuse_such_a_file_in_one_line(tmp_path, model_type, settings):
     tiny_model(model_type).save_pretrained(tmp_path)
-    checkpoint = write_config(tmp_path, **settings)
+    checkpoint = change(tmp_path, **settings)
     for read in (load, pretrained.load):
         with pytest.raises(ValueError, match=r"config\.json describes no ") as refusal:
             read(checkpoint)
@@ -107,11 +101,10 @@ def test_readers_of_any_family_refuse_such_a_file_in_one_line(tmp_path, model_ty
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_model_with_a_number_that_is_not_finite_is_not_run(folder, value):
     """An infinite weight of a classifier gave probabilities that looked like any."""
-    file = folder / "model.safetensors"
-    tensors = load_file(file)
+    tensors = load_file(folder / "model.safetensors")
     name = next(name for name in tensors if name.endswith("bias") and "pooler" not in name)
     tensors[name][0] = value
-    save_file(tensors, file, metadata={"format": "pt"})
+    change_tensors(folder, lambda _: tensors)
     with pytest.raises(ValueError, match=f"tensor '{name}' of tiny holds entries that are not finite"):
         pretrained.load(find("tiny", folder=folder))
     pretrained.load(find("tiny", folder=folder), control_seed=0)
@@ -125,10 +118,6 @@ def with_tokenizer(folder):
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 30}, unk_token="[UNK]"))
     PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(folder)
     return folder
-
-
-def change(path, **settings):
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
 WORDS = {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
@@ -147,7 +136,7 @@ def test_a_tokenizer_that_cannot_be_used_is_refused(with_tokenizer, name, settin
     words = pretrained.tokenizer(find("tiny", folder=with_tokenizer))
     assert words("b").input_ids == [30]
     assert words.backend_tokenizer.truncation is None
-    change(with_tokenizer / name, **settings)
+    rewrite(with_tokenizer / name, **settings)
     with pytest.raises(ValueError, match=f"the tokenizer in .*{message}"):
         pretrained.tokenizer(find("tiny", folder=with_tokenizer))
 

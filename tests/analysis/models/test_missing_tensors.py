@@ -1,18 +1,17 @@
 """What is not there is not read as zero: each tensor of each family removed in turn, and one too many added."""
 
-import json
 import re
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from analysis.models.checkpoints import Checkpoint
 from analysis.models.families import FAMILIES, expected
 from analysis.models.families.tiny import tiny_model
 from analysis.models.files import MissingTensor
 from analysis.models.reading import load
-from tests.analysis.tiny import GPT2, write_model
+from tests.analysis.tiny import GPT2, change_tensors, rewrite, write_model
 
 EVERY = [(model_type, row.stack) for row in FAMILIES for model_type in row.model_types if not row.files_only]
 IDS = [" ".join(filter(None, each)) for each in EVERY]
@@ -81,24 +80,24 @@ def test_each_tensor_in_turn_is_missed_by_name_or_none_is_needed(model_type, sta
     for restore in reversed(others):
         restore()
     module.save_pretrained(tmp_path)
-    file, checkpoint = tmp_path / "model.safetensors", Checkpoint("tiny", tmp_path, "folder")
-    tensors, model = load_file(file), load(checkpoint, stack=stack, dtype=torch.float64)
+    checkpoint = Checkpoint("tiny", tmp_path, "folder")
+    tensors, model = load_file(tmp_path / "model.safetensors"), load(checkpoint, stack=stack, dtype=torch.float64)
     assert same(everything(model), whole)
     assert (model.positions is None) != bool(expected.places_of(model.family, model.config))
     whole, needed = everything(model), of_attention(model)
     own = {spelled: name for name, spelled in model.tensors.spelled.items()}
     for name in sorted(needed)[:: max(1, len(needed) // 4)]:
-        save_file({other: tensors[other] for other in tensors if other != name}, file, metadata={"format": "pt"})
+        change_tensors(tmp_path, lambda _, name=name: {other: tensors[other] for other in tensors if other != name})
         with pytest.raises(MissingTensor, match=re.escape(own[name])):
             load(checkpoint, stack=stack)
-    save_file({name: tensors[name] for name in needed}, file, metadata={"format": "pt"})
+    change_tensors(tmp_path, lambda _: {name: tensors[name] for name in needed})
     assert same(everything(load(checkpoint, stack=stack, dtype=torch.float64)), whole)
 
 
-def extra(tensors, end, value=None):
+def extra(tensors, end):
     """Return tensors with one more, named after one whose name ends so, and a path to put in its place."""
     name = next(name for name in tensors if name.endswith(end[0]))
-    return tensors | {name.removesuffix(end[0]) + end[1]: tensors[name].clone() if value is None else value}
+    return tensors | {name.removesuffix(end[0]) + end[1]: tensors[name].clone()}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,7 @@ def extra(tensors, end, value=None):
 )
 def test_one_tensor_too_many_is_refused_by_name(model_type, end, message, tmp_path):
     tiny_model(model_type).save_pretrained(tmp_path)
-    file = tmp_path / "model.safetensors"
-    save_file(extra(load_file(file), end), file, metadata={"format": "pt"})
+    change_tensors(tmp_path, lambda tensors: extra(tensors, end))
     with pytest.raises(ValueError, match=rf"{end[1]}.*{message}"):
         load(tmp_path)
 
@@ -134,15 +132,14 @@ def test_one_tensor_too_many_is_refused_by_name(model_type, end, message, tmp_pa
 )
 def test_buffers_and_what_is_beside_attention_may_be_there(model_type, end, new, tmp_path):
     tiny_model(model_type).save_pretrained(tmp_path)
-    whole, file = everything(load(tmp_path)), tmp_path / "model.safetensors"
-    save_file(extra(load_file(file), (end, new)), file, metadata={"format": "pt"})
+    whole = everything(load(tmp_path))
+    change_tensors(tmp_path, lambda tensors: extra(tensors, (end, new)))
     assert same(everything(load(tmp_path)), whole)
 
 
 def partial(folder, keep, **settings):
-    file, config = folder / "model.safetensors", folder / "config.json"
-    save_file({name: value for name, value in load_file(file).items() if keep(name)}, file, metadata={"format": "pt"})
-    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    change_tensors(folder, lambda tensors: {name: value for name, value in tensors.items() if keep(name)})
+    rewrite(folder / "config.json", **settings)
     return folder
 
 
@@ -159,12 +156,7 @@ def test_a_folder_that_is_a_part_by_design_says_so(tmp_path):
     assert model.tokens is None
     assert {"wte.weight", "h.1.attn.c_attn.weight", "h.0.mlp.c_fc.weight", "ln_f.weight"} <= set(model.missing)
     assert "missing   wte.weight, h.1.attn.c_attn.weight" in repr(model)
-    for read in (
-        lambda: model.layers[1],
-        lambda: list(model.layers),
-        lambda: model.mlp(0),
-        lambda: model.need("tokens"),
-    ):
+    for read in (lambda: model.layers[1], lambda: [*model.layers], lambda: model.mlp(0), lambda: model.need("tokens")):
         with pytest.raises(MissingTensor):
             read()
     with pytest.raises(MissingTensor, match=r"lacks 'h\.0\.ln_1\.bias'"):  # of a layer there is all or nothing

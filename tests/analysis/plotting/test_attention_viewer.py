@@ -16,15 +16,8 @@ HOSTILE = ["@DATA@", "@ID@", "@LABEL@", '";alert(1)//', "</script><script>alert(
 
 def view(tokens, **options) -> AttentionViewer:
     n = len(tokens)
-    attention = np.full((1, 1, n, n), 1 / n)
-    return AttentionViewer(
-        attention,
-        tokens,
-        cells=np.zeros(attention.shape, int),
-        scores=np.zeros((1, 1, len(GATES))),
-        order=options.pop("order", GATES),
-        **options,
-    )
+    cells, scores = np.zeros((1, 1, n, n), int), np.zeros((1, 1, len(GATES)))
+    return AttentionViewer(cells + 1 / n, tokens, cells=cells, scores=scores, **{"order": GATES} | options)
 
 
 @pytest.mark.parametrize("label", HOSTILE)

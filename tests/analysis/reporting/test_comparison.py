@@ -50,9 +50,7 @@ def test_a_report_names_no_structure_in_models_that_were_never_trained(tmp_path)
 def test_a_report_names_the_head_that_was_planted_and_no_other(tmp_path):
     model = make_random("GPT2Config", seed=7, n_embd=64, n_layer=2, n_head=4, n_positions=128)
     plant_previous_token(model)
-    page = analysis.report(
-        save(model, tmp_path / "planted"), out=tmp_path / "out", texts=write_texts(tmp_path), longest=48
-    )
+    page = analysis.report(save(model, tmp_path / "it"), out=tmp_path / "out", texts=write_texts(tmp_path), longest=48)
     said = json.loads(page.with_name("report.json").read_text())["unusual"]
     heads = [sentence for sentence in said if " heads" in sentence]
     assert re.match(r"Attention to the position before in 1 of 8 heads: layer 1, head 1 \(", heads[0])
@@ -182,10 +180,7 @@ def test_spreads_have_the_sign_of_the_side_and_a_floor_and_an_end():
 
 
 def test_a_comparison_by_hand():
-    own, controls = (
-        numbered(1),
-        {"random": [numbered(1) for _ in range(3)], "permuted": [numbered(1) for _ in range(3)]},
-    )
+    own, controls = numbered(1), {level: [numbered(1) for _ in range(3)] for level in ("random", "permuted")}
     for shift, observed in enumerate(controls["random"]):
         observed.ranges[:] = [10.0 + shift, 20.0 + shift]
     for shift, observed in enumerate(controls["permuted"]):

@@ -83,6 +83,7 @@ def test_measures_heads_and_queries_can_be_chosen():
         ({"heads": [(2, 0)]}, r"heads must be \(layer, head\), 0\.\.1 and 0\.\.7, got \(2, 0\)"),
         ({"queries": slice(0, 9, 2)}, "queries must be a slice of neighbouring tokens"),
         ({"queries": slice(9), "measures": ["gates"]}, "gates are read in whole maps"),
+        ({"batch": 0}, "batch must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(options, said):
@@ -93,9 +94,7 @@ def test_what_cannot_be_chosen_is_refused(options, said):
 def test_maps_that_do_not_fit_are_refused_before_the_model_runs():
     model = tiny_model("llama", vocab_size=2048, max_position_embeddings=10**6).float()
     words, text = pretrained.tokenizer(find("gpt2-mini")), "the model reads a text " * 20_000
-    said = (
-        r"one layer's 4 maps of 1 x \d+,\d{3} tokens needs .* GB .*: read at most [\d,]+ tokens \(longest\), or fewer"
-    )
+    said = r"one layer's 4 maps of 1 x \d+,\d{3} tokens needs.*GB.*: read at most [\d,]+ tokens \(longest\), or fewer"
     with pytest.raises(MemoryError, match=said):
         census(model, [text], tokenizer=words, longest=10**6)
     with pytest.raises(MemoryError, match=said):
@@ -131,19 +130,10 @@ def test_a_file_of_texts_is_read_and_its_path_is_not_measured(tmp_path):
         assert census("gpt2-mini", given).to_csv() == census("gpt2-mini", TEXTS[0]).to_csv()
 
 
-@pytest.mark.parametrize("nothing", [[], ""])
+@pytest.mark.parametrize("nothing", [[], "", ["short"]])
 def test_no_text_is_not_the_bundled_passages(nothing):
     with pytest.raises(ValueError, match=r"none of the [01] texts has 8 tokens or more"):
         census("gpt2-mini", nothing)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match=r"comes without its tokenizer: load\(model, tokenizer=\.\.\.\)"):
-        census(tiny_model("gpt2"), TEXTS)
-    with pytest.raises(ValueError, match="none of the 1 texts"):
-        census("gpt2-mini", ["short"])
-    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
-        census("gpt2-mini", TEXTS, batch=0)
 
 
 LONGER = [*texts.passages(count=4), "A short text that has enough tokens to be read."]

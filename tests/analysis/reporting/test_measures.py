@@ -122,9 +122,7 @@ def test_parts_of_a_model_that_scales_its_queries_first_are_counted_from_its_bia
     seen = Observations.empty(2, 2)
     add_text(seen, model, ids, *make_splits(Measurement({}, []), load(model), [ids]))
     for number in (0, 1):
-        parts = score_parts(model, {"input_ids": ids}, layer=number).stack(
-            "content", "semi_bias", "query_side", "kernel"
-        )
+        parts = score_parts(model, ids, layer=number).stack("content", "semi_bias", "query_side", "kernel")
         visible = torch.ones(20, 20, dtype=torch.bool).tril()
         due = attribute_divergence(parts[:, 0].double(), visible).parts.sum(-1).T
         np.testing.assert_allclose(seen.parts[number], due, rtol=1e-4, atol=1e-4)

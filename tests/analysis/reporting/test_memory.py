@@ -45,9 +45,8 @@ def test_controls_made_in_place_are_those_of_the_ladder():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_model_runs_in_bf16_where_its_files_are(dtype, tmp_path):
-    folder = save(
-        make_random("LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4).to(dtype), tmp_path
-    )
+    model = make_random("LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
+    folder = save(model.to(dtype), tmp_path)
     model = pretrained.load(checkpoints.find(str(folder)), dtype=None)
     due = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
     assert model.dtype == fresh_model(model, 0).dtype == due
@@ -70,8 +69,8 @@ def test_maps_of_a_report_are_drawn_in_little_memory():
     code = (
         "import io, resource, numpy as np; from analysis.reporting import figures\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "figures.small_maps([np.eye(64)] * 2, 'ab', ['a'] * 64).savefig(io.StringIO(), format='svg'); before = peak()\n"
-        "figures.small_maps([np.eye(64)] * 16, 'a' * 16, ['a'] * 64).savefig(io.StringIO(), format='svg')\n"
+        "figures.small_maps([np.eye(8)] * 2, 'ab', ['a'] * 8).savefig(io.StringIO(), format='svg'); before = peak()\n"
+        "figures.small_maps([np.eye(8)] * 16, 'a' * 16, ['a'] * 8).savefig(io.StringIO(), format='svg')\n"
         "print(peak() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,10 +24,8 @@ def describe(maps, lengths, seen, *, rows=3):
     numbers = HeadNumbers(len(maps), range(3), lengths)
     for head in range(len(maps)):
         for first in range(0, 3, rows):
-            part = slice(first, first + rows)
-            numbers.add(
-                ScoreBlock(slice(head, head + 1), first, torch.tensor(seen)[part], maps[head : head + 1, part].log())
-            )
+            part, own = slice(first, first + rows), slice(head, head + 1)
+            numbers.add(ScoreBlock(own, first, torch.tensor(seen)[part], maps[own, part].log()))
     return numbers.means()
 
 
@@ -52,12 +50,9 @@ def test_the_numbers_of_two_maps_by_hand(causal):
         found = describe(MAPS, LENGTHS, [1, 2, 3] if causal else [3, 3, 3], rows=rows)
         np.testing.assert_allclose(found, due, rtol=1e-12)
     ahead = describe(MAPS.mT, LENGTHS, [3, 3, 3])  # of which the softmax makes rows that sum to 1
-    lines = (
-        [(0.25 / 1.75 + 0.25) / 2, (1 / 1.75 + 0.75 + 1) / 3],
-        [(0.5 / 1.6 + 0.8 / 1.3) / 2, (1 / 1.6 + 0.5 / 1.3 + 1) / 3],
-    )
     np.testing.assert_allclose(ahead[:, 3], 0)
-    np.testing.assert_allclose(ahead[:, 4:], lines)
+    np.testing.assert_allclose(ahead[0, 4:], [(0.25 / 1.75 + 0.25) / 2, (1 / 1.75 + 0.75 + 1) / 3])
+    np.testing.assert_allclose(ahead[1, 4:], [(0.5 / 1.6 + 0.8 / 1.3) / 2, (1 / 1.6 + 0.5 / 1.3 + 1) / 3])
 
 
 def test_values_of_zero_move_nothing():
@@ -104,9 +99,7 @@ def test_what_a_layer_shows_is_added_up_by_its_number(causal):
     b_Q, b_K = draw(2, 1, 3, seed=5), draw(2, 1, 3, seed=6)
     seen = Observations.empty(2, 2)
     add_layer(seen, shown, {"parts": lambda number, length: (b_Q, b_K)})
-    q, k, v = (
-        project(shown.x, W, b) for W, b in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
-    )
+    q, k, v = (project(shown.x, *of) for of in ((layer.W_Q, layer.b_Q), (layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
     visible = torch.ones(n, n).bool().tril() if causal else torch.ones(n, n).bool()
     maps = (layer.scale * q @ k.mT).masked_fill(~visible, -torch.inf).softmax(-1)
     bare_q, bare_k = q - b_Q, k - b_K

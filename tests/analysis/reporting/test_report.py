@@ -22,6 +22,7 @@ from analysis.models.families.tiny import tiny_model
 from analysis.reporting import making, origins
 from analysis.reporting.page import Section, render
 from tests.analysis.reporting.random_models import make_random, save
+from tests.analysis.tiny import change_tensors
 
 TEXTS = "\n\n".join(
     f"Text {number}: every row of an attention map sums to one, whatever the scores of the row are."
@@ -169,11 +170,8 @@ def test_a_model_without_biases_has_the_kernel_of_its_mean_input(tmp_path, texts
 def test_a_model_of_images_is_read_and_not_run(tmp_path):
     from transformers import ViTConfig, ViTModel
 
-    ViTModel(
-        ViTConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=8, patch_size=4
-        )
-    ).save_pretrained(tmp_path / "vit")
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "image_size": 8, "patch_size": 4}
+    ViTModel(ViTConfig(num_hidden_layers=2, num_attention_heads=4, **sizes)).save_pretrained(tmp_path / "vit")
     run(str(tmp_path / "vit"), "--out", str(tmp_path / "out"))
     page, numbers = written(tmp_path / "out")
     assert numbers["trained"] is None
@@ -184,19 +182,8 @@ def test_a_model_of_images_is_read_and_not_run(tmp_path):
 
 def test_parameters_alone_are_enough_where_only_they_are_there(tmp_path, texts):
     save_random(tmp_path / "whole", "LlamaConfig")
-    from safetensors.torch import load_file, save_file
-
-    tensors = load_file(tmp_path / "whole" / "model.safetensors")
-    part = tmp_path / "part"
-    part.mkdir()
-    shutil.copy(tmp_path / "whole" / "config.json", part)
-    shutil.copy(tmp_path / "whole" / "tokenizer.json", part)
-    save_file(
-        {name: tensor for name, tensor in tensors.items() if "mlp" not in name},
-        part / "model.safetensors",
-        metadata={"format": "pt"},
-    )
-    run(str(part), "--texts", texts, "--out", str(tmp_path / "out"))
+    change_tensors(tmp_path / "whole", lambda tensors: {name: tensors[name] for name in tensors if "mlp" not in name})
+    run(str(tmp_path / "whole"), "--texts", texts, "--out", str(tmp_path / "out"))
     assert "lack" in written(tmp_path / "out")[1]["not_run"]
 
 
@@ -224,9 +211,8 @@ def test_the_function_of_the_face_writes_what_the_command_writes(whole, tmp_path
 
 def test_a_module_in_memory_is_reported_on_and_certified_as_its_files_are(tmp_path):
     module = pretrained.load(checkpoints.find("gpt2-mini"))
-    pages = [
-        analysis.report(each, out=tmp_path / str(k), weights_only=True) for k, each in enumerate((module, "gpt2-mini"))
-    ]
+    given = {"memory": module, "files": "gpt2-mini"}
+    pages = [analysis.report(of, out=tmp_path / name, weights_only=True) for name, of in given.items()]
     numbers, due = (json.loads((page.parent / "report.json").read_text()) for page in pages)
     assert numbers["parameters"] == due["parameters"]
     with making.files_of(module) as files:
@@ -267,19 +253,19 @@ def test_pictures_that_are_alike_have_no_common_name():
 @pytest.mark.slow
 def test_two_models_stand_side_by_side(tmp_path, texts):
     """Set a model beside a changed copy: the head that was changed is listed first, and each is judged by itself."""
-    from safetensors.torch import load_file, save_file
-
     source = checkpoints.find("gpt2-mini").folder
     changed = shutil.copytree(source, tmp_path / "changed", ignore=shutil.ignore_patterns("SHA256*", "*.sha256"))
-    [file] = changed.glob("*.safetensors")
-    tensors = load_file(file)
-    [name] = [name for name in tensors if name.endswith("h.1.attn.c_attn.weight")]
-    width = tensors[name].shape[0]
     heads = pretrained.load(checkpoints.find("gpt2-mini")).config.n_head
-    last = slice(width - width // heads, width)
-    tensors[name][:, last] = 0  # the queries of the last head of the last layer: it attends evenly
-    tensors[name.replace("weight", "bias")][last] = 0
-    save_file(tensors, file, metadata={"format": "pt"})
+
+    def level(tensors):
+        """Take the queries of the last head of the last layer away: it attends evenly."""
+        [name] = [name for name in tensors if name.endswith("h.1.attn.c_attn.weight")]
+        width = tensors[name].shape[0]
+        for part in (tensors[name].T, tensors[name.replace("weight", "bias")]):
+            part[width - width // heads : width] = 0
+        return tensors
+
+    change_tensors(changed, level)
     run("gpt2-mini", "--beside", str(changed), "--texts", texts, "--seeds", "1", "--out", str(tmp_path / "out"))
     page, numbers = written(tmp_path / "out")
     section = page.split(">Side by side</h2>")[1].split("</section>")[0]
@@ -389,9 +375,8 @@ def test_a_whisper_is_run_on_recordings_and_says_whose(whisper, tmp_path):
     with wave.open(str(folder / "a.wav"), "wb") as file:
         file.setparams((1, 2, 16_000, 0, "NONE", ""))
         file.writeframes((sounds.make(1)[0] * 2**15).astype("<i2").tobytes())
-    run(
-        str(whisper[0]), "--texts", str(folder), "--seeds", "1", "--longest", "24", "--out", str(tmp_path / "out")
-    )  # fmt: skip
+    options = ["--texts", str(folder), "--seeds", "1", "--longest", "24", "--out", str(tmp_path / "out")]
+    run(str(whisper[0]), *options)
     page, numbers = written(tmp_path / "out")
     assert "No recording comes" not in page
     assert str(folder) in numbers["provenance"]["Sounds"]

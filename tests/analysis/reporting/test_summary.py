@@ -31,11 +31,7 @@ def with_sinks(positions: list[list[int]], tokens: list[list[str]]) -> str:
 @pytest.mark.parametrize(
     ("positions", "tokens", "named"),
     [
-        (
-            [[0, 0], [0, 0]],
-            [["[CLS]"] * 2] * 2,
-            "In all of them, on all 2 texts, this key is '[CLS]', the first token.",
-        ),
+        ([[0, 0], [0, 0]], [["[CLS]"] * 2] * 2, "all of them, on all 2 texts, this key is '[CLS]', the first token."),
         ([[0, 0], [0, 0]], [["The"] * 2, ["A"] * 2], "this key is the first token, whatever it is."),
         ([[9, 9], [5, 5]], [["[SEP]"] * 2] * 2, "In all of them, on all 2 texts, this key is '[SEP]'."),
         ([[0, 4], [3, 3]], [["[CLS]", "."], [".", "."]], "not always the same token: most often, in 75%, it is '.'."),

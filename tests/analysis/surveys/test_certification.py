@@ -14,6 +14,7 @@ from analysis.models.families.tiny import tiny_inputs, tiny_model
 from analysis.models.offloading import Offloaded
 from analysis.models.reading import Model
 from analysis.surveys.certification import Certified, Passed, certify_stack, layer_errors, stacks_of
+from tests.analysis.models.test_families import other_pairing
 from tests.analysis.tiny import draw, random_layer
 
 LAYER = 1
@@ -50,12 +51,7 @@ CHANGES = {
     "a cap left out": ("gemma2", lambda layer: replace(layer, soft_cap=None), "scores", {0, 1, 2, 3}),
     "a window left out": ("mistral", lambda layer: replace(layer, mask=Mask(causal=True)), "attention", {0, 1, 2, 3}),
     "later keys": ("gemma3_text", lambda layer: replace(layer, mask=Mask()), "attention", {0, 1, 2, 3}),
-    "the pairing of coordinates": (
-        "llama",
-        lambda layer: replace(layer, positions=replace(layer.positions, pairing="neighbours")),
-        "scores",
-        {0, 1, 2, 3},
-    ),
+    "the pairing of coordinates": ("llama", other_pairing, "scores", {0, 1, 2, 3}),
     "the sign of a bias": ("gpt2", lambda layer: replace(layer, b_Q=-layer.b_Q), "scores", {0, 1, 2, 3}),
 }
 
@@ -170,9 +166,8 @@ def test_errors_are_in_parts_of_what_the_numbers_could_be():
     assert found[1, 2].item() == pytest.approx(0.3 / reach_of(x, layer, 1, 2))
     assert found.flatten().sort().values[-2] < 1e-13
     assert with_added("scores", (1, 2, 3, 4), 9.0)["scores"].max() < 1e-13, "a query sees no later key"
-    assert with_added("attention", (0, 1, 4, 0), 0.2)["attention"][0, 1].item() == pytest.approx(
-        0.2 / max(1.0, reach_of(x, layer, 0, 1))
-    )
+    due = 0.2 / max(1.0, reach_of(x, layer, 0, 1))
+    assert with_added("attention", (0, 1, 4, 0), 0.2)["attention"][0, 1].item() == pytest.approx(due)
     values = (x[1] @ layer.W_V[0] + layer.b_V[0]).abs().max()
     assert with_added("mixed", (1, 0, 2, 3), 0.4)["output"][1, 0].item() == pytest.approx((0.4 / values).item())
     updates = torch.stack([passed.attention[:, h] @ (x @ layer.W_V[h] + layer.b_V[h]) @ layer.W_O[h] for h in range(3)])

@@ -23,9 +23,7 @@ def test_no_query_attends_to_what_is_not_kept(layer):
     for name, due in vars(plain).items():
         torch.testing.assert_close(getattr(padded.only(keep), name), due)
     torch.testing.assert_close(run_layer(torch.stack([x, 2 * x]), layer, keep=keep).second[0], padded.second)
-    torch.testing.assert_close(
-        run_layer(x, layer, keep=torch.ones(7, dtype=torch.bool)).second, run_layer(x, layer).second
-    )
+    torch.testing.assert_close(run_layer(x, layer, keep=torch.ones(7).bool()).second, run_layer(x, layer).second)
 
 
 def test_rows_whose_squares_overflow_are_refused_rather_than_made_zero():

@@ -29,9 +29,7 @@ def test_layer_is_torchs_own_post_ln_layer(stack):
     ).eval()
     a = layer.attention
     with torch.no_grad():
-        theirs.self_attn.in_proj_weight.copy_(
-            torch.cat([W.permute(0, 2, 1).reshape(8, 8) for W in (a.W_Q, a.W_K, a.W_V)])
-        )
+        theirs.self_attn.in_proj_weight.copy_(torch.cat([W.mT.reshape(8, 8) for W in (a.W_Q, a.W_K, a.W_V)]))
         theirs.self_attn.in_proj_bias.zero_()
         theirs.self_attn.out_proj.weight.copy_(a.W_O.reshape(8, 8).T)
         theirs.self_attn.out_proj.bias.zero_()

@@ -74,13 +74,8 @@ def test_both_parts_of_disentangled_scores_pair_by_pair(buckets, parts):
     batch, heads, positions, channel, span = 2, 3, 14, 4, 6
     queries, keys = draw(batch, heads, positions, channel), draw(batch, heads, positions, channel, seed=2)
     of_keys, of_queries = draw(heads, 2 * span, channel, seed=3), draw(heads, 2 * span, channel, seed=4)
-    found = disentangled_scores(
-        queries,
-        keys,
-        Disentangled(
-            of_keys if parts != "queries" else None, of_queries if parts != "keys" else None, span, buckets, 20
-        ),
-    )
+    tables = of_keys if parts != "queries" else None, of_queries if parts != "keys" else None
+    found = disentangled_scores(queries, keys, Disentangled(*tables, span, buckets, 20))
     due = torch.zeros(batch, heads, positions, positions, dtype=torch.float64)
     for i in range(positions):
         for j in range(positions):
@@ -92,6 +87,3 @@ def test_both_parts_of_disentangled_scores_pair_by_pair(buckets, parts):
             if parts != "keys":
                 due[..., i, j] += (keys[..., j, :] * of_queries[:, row]).sum(-1)
     torch.testing.assert_close(found, due)
-
-
-QUERIES, TABLE = draw(2, 5, 4), draw(2, 6, 4)

@@ -9,7 +9,7 @@ from analysis.core.positions import Rotary
 from analysis.transformer.rotary_scaling import change_base, interpolate_positions, ntk_aware, rotary_frequencies, yarn
 
 
-def library(kind: str, coordinates: int, length: int, **more):
+def library(kind: str, coordinates: int, length: int, seq_len: int | None = None, **more):
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -17,7 +17,7 @@ def library(kind: str, coordinates: int, length: int, **more):
     config = LlamaConfig(
         hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length, rope_parameters=parameters
     )
-    return ROPE_INIT_FUNCTIONS[kind](config, "cpu")
+    return ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=seq_len)
 
 
 @pytest.fixture(params=[16, 64])
@@ -37,24 +37,11 @@ def test_interpolation_and_yarn_are_those_of_transformers(rotary):
 
 def test_the_base_of_ntk_is_that_of_transformers_at_a_length(rotary):
     # "dynamic" is the same formula with factor s n / N - (s - 1), here 4 at 4 times the length
-    frequencies, _ = _dynamic(rotary.channel, 128, 4.0)
+    frequencies, _ = library("dynamic", rotary.channel, 128, seq_len=512, factor=1.0)
     assert torch.allclose(ntk_aware(rotary, 4.0).frequencies, frequencies.double(), rtol=1e-5)
     slow = ntk_aware(rotary, 4.0).frequencies / rotary.frequencies
     assert slow[0] == 1
     assert slow[-1].item() == pytest.approx(0.25)
-
-
-def _dynamic(coordinates: int, length: int, factor: float):
-    from transformers import LlamaConfig
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    config = LlamaConfig(
-        hidden_size=coordinates,
-        num_attention_heads=1,
-        max_position_embeddings=length,
-        rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0},
-    )
-    return ROPE_INIT_FUNCTIONS["dynamic"](config, "cpu", seq_len=int(factor * length))
 
 
 def test_another_base_is_that_base(rotary):
@@ -76,11 +63,8 @@ def test_what_makes_no_sense_is_refused(call):
 
 
 def test_yarn_leaves_the_attention_alone_where_positions_are_not_stretched(rotary):
-    assert (
-        yarn(rotary, 0.5, 128).attention_factor
-        == library("yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)[1]
-        == 1
-    )
+    _, due = library("yarn", rotary.channel, 64, factor=0.5, original_max_position_embeddings=128)
+    assert yarn(rotary, 0.5, 128).attention_factor == due == 1
 
 
 @pytest.mark.parametrize("length", [4096, 32768])

@@ -22,18 +22,16 @@ def test_positions_alone_are_as_wide_as_with_a_token_of_median_width(tmp_path):
 
 
 def test_the_control_of_gpt2_has_no_semi_bias(tmp_path):
-    layer, x = one_score_four_parts.read_first_layer(
-        checkpoints.find(str(tiny.write_model(tmp_path / "gpt2"))), control=True
-    )
+    found = checkpoints.find(str(tiny.write_model(tmp_path / "gpt2")))
+    layer, x = one_score_four_parts.read_first_layer(found, control=True)
     split = split_layer([x], layer, causal=True)
     assert not split.parts[..., 2].any()
     assert split.divergence.max() < 0.1
 
 
 def test_the_parts_of_each_layer_sum_to_its_divergence(tmp_path):
-    network = pretrained.load(
-        checkpoints.find(str(tiny.write_model(tmp_path / "bert", tiny.BERT))), dtype=torch.float64
-    )
+    found = checkpoints.find(str(tiny.write_model(tmp_path / "bert", tiny.BERT)))
+    network = pretrained.load(found, dtype=torch.float64)
     found = one_score_four_parts.nats(network, [torch.arange(3, 9), torch.arange(4)])
     assert found.shape == (2, len(one_score_four_parts.MEASURES))
     np.testing.assert_allclose(found[:, 1:].sum(1), found[:, 0], atol=1e-9)

@@ -32,9 +32,8 @@ def prose():
 
 
 def test_parts_are_those_of_the_models_own_scores(network, prose):
-    for (layer, queries, keys), x in zip(
-        experiment.read_layers(network, prose), inputs_of(network, prose), strict=True
-    ):
+    layers = experiment.read_layers(network, prose)
+    for (layer, queries, keys), x in zip(layers, inputs_of(network, prose), strict=True):
         own = experiment.of_others(queries), experiment.of_others(keys)
         parts = experiment.split(queries, keys, own, layer)
         torch.testing.assert_close(parts["whole"], compute_scores(x, layer), rtol=0, atol=1e-9)
@@ -99,9 +98,8 @@ def test_words_are_lost_where_heads_are_changed_and_nowhere_else(network, prose)
 
 def test_parts_in_any_order_and_kernels_of_other_heads(network, prose):
     found, _ = experiment.measure_heads(network, prose, prose[:3])
-    whole, without, alone = (
-        found["previous"][experiment.SCORES.index(name)] for name in ("whole", "no kernel", "kernel")
-    )
+    named = dict(zip(experiment.SCORES, found["previous"], strict=True))
+    whole, without, alone = (named[name] for name in ("whole", "no kernel", "kernel"))
     of_parts = dict(zip(limits.COALITIONS, limits.weigh_parts(network, prose), strict=True))
     for kept, expected in (((True,) * 4, whole), ((False, True, True, True), without), ((True, *[False] * 3), alone)):
         np.testing.assert_allclose(of_parts[kept], expected)
@@ -109,9 +107,7 @@ def test_parts_in_any_order_and_kernels_of_other_heads(network, prose):
     np.testing.assert_allclose([removed[0, 0, 1], removed[1, 2, 3]], [without[0, 1], without[2, 3]])  # a head's own
     np.testing.assert_allclose(lone, [alone, alone])
     (layer, queries, keys), _, (other, of_queries, of_keys) = experiment.read_layers(network, prose)
-    own, others = (
-        (experiment.of_others(q), experiment.of_others(k)) for q, k in ((queries, keys), (of_queries, of_keys))
-    )
+    own, others = (tuple(map(experiment.of_others, each)) for each in ((queries, keys), (of_queries, of_keys)))
     scores = experiment.split(queries, keys, own, layer)["whole"][:, 1]
     kernel = experiment.split(of_queries, of_keys, others, other)["kernel"][:, 3]
     np.testing.assert_allclose(removed[0, 2, 3], experiment.previous(scores - kernel).mean())

@@ -47,9 +47,8 @@ def test_words_that_get_more_are_found_to(variant):
     marked = marked_words.marks(variant.data, genes)
 
     def masses(weight):
-        return [
-            dict.fromkeys(marked_words.MASSES, np.concatenate([[0.5], 1 + weight * m["site"]])[None]) for m in marked
-        ]
+        shares = [np.concatenate([[0.5], 1 + weight * m["site"]])[None] for m in marked]
+        return [dict.fromkeys(marked_words.MASSES, share) for share in shares]
 
     values = variant_measures.summarise(variant.data, genes, masses(9.0))
     assert values["columns_site"].value > values["columns_site_chance_high"].value > 1

@@ -64,9 +64,8 @@ def test_as_much_at_random_is_as_much_as_the_deletion_took(network):
 
 def test_a_network_without_a_column_reads_what_the_layers_before_left(network):
     states, layers = network
-    rows, shares = ablation.run_without(
-        states[0], layers, lambda maps: maps * ablation.choose_sink(maps), ablation.leave_short
-    )
+    take = lambda maps: maps * ablation.choose_sink(maps)  # noqa: E731
+    rows, shares = ablation.run_without(states[0], layers, take, ablation.leave_short)
     x = states[0]
     for layer, share in zip(layers, shares, strict=True):
         maps = run_layer(x, layer).attention

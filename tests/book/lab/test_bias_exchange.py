@@ -39,9 +39,7 @@ def test_columns_of_mostly_directional_maps_are_chosen_by_the_own_bias():
     trained, lent = np.zeros((1, 3, 1, 2, len(gates.GATES))), np.zeros((1, 2, 1, 2, len(gates.GATES)))
     trained[0, :, 0, :, bert_gates_query_bias.DIRECTIONAL] = [[0.5, 0.1], [0.2, 0.9], [0.4, 0.3]]
     lent[0, :, 0, :, bert_gates_query_bias.DIRECTIONAL] = [[0.0, 0.2], [0.1, 0.3]]
-    found = {
-        name: values.round(6).tolist() for name, values in bert_gates_query_bias.columns(trained, lent, 0.3).items()
-    }
+    found = {name: array.round(6).tolist() for name, array in bert_gates_query_bias.columns(trained, lent, 0.3).items()}
     assert found == {
         "columns_own": [0.3],
         "mostly_own": [0.5],

@@ -15,16 +15,9 @@ RECIPE = dna_classifier.shortened(dna_classifier.TINY, sequences=160)
 
 
 @pytest.fixture(scope="module")
-def data():
-    from book.lab.dna.simulate import invent_backbones
-
-    return dna_classifier.make_data(RECIPE, backbones=invent_backbones(0, codons=60))
-
-
-@pytest.fixture(scope="module")
-def model(data):
+def model(variant_data):
     torch.manual_seed(0)
-    config = dna_classifier.configure(RECIPE, data)
+    config = dna_classifier.configure(RECIPE, variant_data)
     made = BertForSequenceClassification._from_config(config, attn_implementation="eager")
     with torch.no_grad():
         for name, parameter in made.named_parameters():
@@ -33,7 +26,8 @@ def model(data):
     return made.eval()
 
 
-def test_probe_agrees_with_the_library(data, model):
+def test_probe_agrees_with_the_library(variant_data, model):
+    data = variant_data
     found = make_probe(data)(0, model)
     labels = sorted({g.label for g in data.genes})[:2]
     genes = [next(data.genes[i] for i in data.parts.validation if data.genes[i].label == label) for label in labels]
@@ -53,8 +47,8 @@ def test_probe_agrees_with_the_library(data, model):
     assert found["entropy"].max() < 0.999  # not a test on uniform maps
 
 
-def test_probe_leaves_model_and_threads_alone(data, model):
-    coded, threads = data.encode(data.genes[:1]), torch.get_num_threads()
+def test_probe_leaves_model_and_threads_alone(variant_data, model):
+    coded, threads = variant_data.encode(variant_data.genes[:1]), torch.get_num_threads()
     with torch.no_grad():
         before = model(**coded).logits
         look(model, [coded])
@@ -63,14 +57,9 @@ def test_probe_leaves_model_and_threads_alone(data, model):
     assert torch.get_num_threads() == threads
 
 
-def test_probe_in_training(data, tmp_path):
-    dna_classifier.train(
-        RECIPE.__class__(**{**RECIPE.__dict__, "steps": 4, "warmup": 1}),
-        tmp_path,
-        data=data,
-        probe=make_probe(data),
-        probe_at=(0, 4),
-    )
+def test_probe_in_training(variant_data, tmp_path):
+    recipe, probe = dna_classifier.shortened(RECIPE, steps=4, warmup=1), make_probe(variant_data)
+    dna_classifier.train(recipe, tmp_path, data=variant_data, probe=probe, probe_at=(0, 4))
     trace = np.load(tmp_path / "trace.npz")
     assert trace["gates"].shape == (2, RECIPE.layers, len(gates.GATES))
     np.testing.assert_allclose(trace["gates"].sum(-1), 1, atol=1e-5)

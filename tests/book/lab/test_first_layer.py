@@ -38,9 +38,7 @@ def test_without_query_bias_no_position_is_preferred(mini):
 
 
 def test_equal_weights_share_with_text_what_they_share_with_a_layer_that_looks_evenly(mini):
-    even = replace(
-        mini, weights=replace(mini.weights, **{name: 0 * getattr(mini.weights, name) for name in ("W_Q", "b_Q")})
-    )
+    even = replace(mini, weights=replace(mini.weights, W_Q=0 * mini.weights.W_Q, b_Q=0 * mini.weights.b_Q))
     blank = replace(even, ln=replace(mini.ln, bias=0 * mini.ln.bias))
     of_positions, of_equal = first_layer.overlap_with_text(blank, torch.arange(128)[None])
     torch.testing.assert_close(of_positions, torch.ones(8, dtype=torch.float64))

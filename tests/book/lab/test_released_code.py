@@ -11,10 +11,7 @@ from analysis.maps import gates
 from analysis.representations import anisotropy
 from book.lab import released_code
 from book.lab import released_code as code
-
-
-def draw(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.analysis.tiny import draw
 
 
 def as_heads(weight, heads):

@@ -1,8 +1,5 @@
 """The parts of the score in a tiny GPT-2 and a tiny BERT: they sum, and what cancels has no share."""
 
-import json
-import string
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +10,7 @@ from analysis.transformer import constructed_heads
 from book.lab import head_changes, score_survey
 from book.lab.score_survey import identity_error, read_texts, survey
 from tests.analysis import tiny
+from tests.book.test_evidence import write_bert
 
 TEXTS = ["a cat sat", "one two three", "x"]
 
@@ -21,17 +19,8 @@ TEXTS = ["a cat sat", "one two three", "x"]
 def bert(tmp_path_factory):
     """A random BERT that reads letters, and three texts."""
     folder = tmp_path_factory.mktemp("score") / "my-bert"
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *(f"{mark}{a}" for a in string.ascii_lowercase for mark in ("", "##")),
-    ]
-    tiny.write_model(folder, tiny.BERT | {"vocab_size": len(words)})
-    (folder / "vocab.txt").write_text("\n".join(words))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    folder.mkdir()
+    write_bert(folder, 2, 3)
     (folder.parent / "texts.txt").write_text("\n\n".join(TEXTS))
     return checkpoints.find(str(folder)), folder.parent / "texts.txt"
 
@@ -98,10 +87,10 @@ def test_what_takes_nothing_away_changes_nothing(bert):
     model = pretrained.load(bert[0])
     layer = model.encoder.layer[1].attention.self
     with torch.no_grad():
-        layer.query.bias[:4] = 0
+        layer.query.bias[:12] = 0  # of head 0
     text = read_texts(*bert)[0]
     queries, maps = head_changes.observe(model, text[None])
-    change = head_changes.Change(1, queries[1], layer.query.bias.view(3, 4), maps[1])
+    change = head_changes.Change(1, queries[1], layer.query.bias.view(3, 12), maps[1])
     lost = dict(zip(head_changes.WAYS, head_changes.effects(model, text, change)))
     assert lost["constant map"].abs().max() < 1e-9
     assert lost["no query bias"][0].abs() < 1e-9

@@ -17,6 +17,15 @@ def chromium() -> str | None:
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+def small_book(source, out, *, warning=None, **config):
+    """Return what builds a small book; all is set anew, as Sphinx keeps in its defaults what other tests have set."""
+    from sphinx.application import Sphinx
+
+    common = {"source_suffix": {".md": "myst-nb"}, "html_theme": "basic", "nb_execution_mode": "off"}
+    folders = str(source), None, str(out), f"{out}-doctrees", "html"
+    return Sphinx(*folders, confoverrides=common | config, status=None, warning=warning)
+
+
 PAGES = execution.listed()
 PHONE = {"width": 390, "height": 844}
 TYPESET = """async () => {

@@ -6,13 +6,8 @@ import pytest
 
 from tests.book.pages.book_pages import BROWSERS, HTML, PAGES, PHONE, chromium
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS += ["--disable-dev-shm-usage"]
 
 
 def pytest_generate_tests(metafunc):
@@ -43,6 +38,16 @@ def browser():
         running = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """Open a tab at a phone's width; nothing may go wrong there, and nothing be asked of a network."""
+    from tests.book.pages import play_pages
+
+    tab = play_pages.Tab(browser, PHONE)
+    yield tab
+    tab.close()
 
 
 @pytest.fixture(scope="module")

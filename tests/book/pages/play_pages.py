@@ -60,4 +60,4 @@ class Tab:
         """Close; nothing may have gone wrong, and nothing been asked of a network."""
         self.context.close()
         assert not self.errors
-        assert all(url.startswith(("file:", "data:")) for url in self.requests)
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in self.requests)

@@ -1,10 +1,9 @@
 """Bets: what the directive refuses, and in a real browser, from a file, what a click shows, keeps and counts."""
 
 import pytest
-from sphinx.application import Sphinx
 
 from book._ext import questions as bets
-from tests.book.pages.book_pages import PHONE, ROOT
+from tests.book.pages.book_pages import PHONE, ROOT, small_book
 
 PAGES = {
     "index": "# One\n\n```{bet} coin\nHeads or $x$?\n- ( ) Heads.\n- (x) *Tails*.\n+++\nIt was **tails**.\n```\n",
@@ -12,13 +11,10 @@ PAGES = {
     "```{bets}\n```\n",
 }
 CONFIG = {
-    "source_suffix": {".md": "myst-nb"},
     "extensions": ["myst_nb", "book._ext.questions"],
     "myst_enable_extensions": ["dollarmath"],
-    "html_theme": "basic",
     "html_static_path": [str(ROOT / "book" / "assets")],
     "html_css_files": ["book.css"],
-    "nb_execution_mode": "off",
 }
 
 
@@ -49,9 +45,7 @@ def built(tmp_path_factory):
         (folder / f"{name}.md").write_text(text)
     out = folder / "html"
     with (folder / "warnings").open("w") as warnings:
-        Sphinx(
-            str(folder), None, str(out), str(out / ".doctrees"), "html", CONFIG, status=None, warning=warnings
-        ).build()
+        small_book(folder, out, warning=warnings, **CONFIG).build()
     known = ("already registered", "not included in any toctree")  # another book of this process; a page apart
     warned = [line for line in (folder / "warnings").read_text().splitlines() if "WARNING" in line]
     assert len([line for line in warned if not any(words in line for words in known)]) <= 1, warned
@@ -59,14 +53,9 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture
-def tab(browser):
-    context = browser.new_context(viewport=PHONE)
-    page = context.new_page()
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    context.close()
-    assert not errors
+def tab(tab):
+    yield tab.page
+    tab.requests.clear()  # MathJax is at its own address in so small a book
 
 
 @pytest.mark.browser

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.book.pages import play_pages
-from tests.book.pages.book_pages import PHONE, ROOT
+from tests.book.pages.book_pages import ROOT
 
 pytestmark = pytest.mark.browser
 OUTCOMES = "reproduced", "conditional", "not-reproduced", "corrected", "not-testable", "fails-on-a-stand-in"
@@ -29,10 +28,8 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture
-def tab(browser):
-    tab = play_pages.Tab(browser, PHONE)
-    yield tab.page
-    tab.close()
+def tab(tab):
+    return tab.page
 
 
 def play(tab, wrong=()):

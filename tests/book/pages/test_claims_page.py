@@ -4,20 +4,17 @@ import json
 import re
 
 import pytest
-from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
 from book._ext import claims as claims_page
 from book.publish import execution, ledger
+from tests.book.pages.book_pages import small_book
 
 LABEL = re.compile(r"^\((\S+)\)=$|^:label: (\S+)$|^ *name: (\S+)$|^\$\$ \((\S+)\)$", re.MULTILINE)
 CONFIG = {
-    "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
     "extensions": ["myst_nb", "book._ext.verdicts", "book._ext.claims"],
-    "nb_execution_mode": "off",
     "myst_enable_extensions": ["dollarmath"],
     "root_doc": "book/claims",
-    "html_theme": "basic",
     "nb_render_markdown_format": "myst",
     "suppress_warnings": ["mystnb.unknown_mime_type"],
 }
@@ -28,9 +25,7 @@ def warnings(tmp_path, monkeypatch):
     """Return a function that builds a book of a chapter with the given verdicts, and gives its warnings."""
 
     def build(verdicts, *, chapters=("evidence/semi-bias",), text="") -> str:
-        outputs = [
-            {"output_type": "display_data", "metadata": {}, "data": verdict._repr_mimebundle_()} for verdict in verdicts
-        ]
+        outputs = [{"output_type": "display_data", "metadata": {}, "data": v._repr_mimebundle_()} for v in verdicts]
         cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "source": "x", "outputs": outputs}
         write_json(tmp_path / "executed" / "evidence" / "semi-bias.json", {"digest": "one", "cells": [cell]})
         monkeypatch.setattr(execution, "executed_path", lambda: tmp_path / "executed")
@@ -41,9 +36,8 @@ def warnings(tmp_path, monkeypatch):
         (book / "claims.md").write_text(f"# The claims\n\n```{{claims-table}}\n```\n\n{text}\n")
         for name in chapters:
             (book / f"{name}.ipynb").write_text(json.dumps(notebook))
-        folders = str(book.parent), None, str(tmp_path / "html"), str(tmp_path / "doctrees"), "html"
         with (tmp_path / "warnings").open("w") as stream:
-            Sphinx(*folders, confoverrides=CONFIG, status=None, warning=stream, freshenv=True).build()
+            small_book(book.parent, tmp_path / "html", warning=stream, **CONFIG).build()
         return (tmp_path / "warnings").read_text()
 
     return build

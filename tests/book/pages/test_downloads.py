@@ -67,9 +67,7 @@ def test_every_page_offers_its_text_and_every_chapter_its_notebooks(page, html):
             for cell in found.cells:
                 if any(kind.startswith("image/") for out in cell.get("outputs", []) for kind in out.get("data", {})):
                     assert "nbval-ignore-output" in cell.metadata.tags
-            assert not [output for output in outputs if MIME in output.get("data", {})], (
-                "has what the build alone wants"
-            )
+            assert not [output for output in outputs if MIME in output.get("data", {})], "what the build alone wants"
             assert bool(ending) or not any(c.execution_count for c in found.cells if c.cell_type == "code")
             assert f"_downloads/{page}{ending}.ipynb" in text
 

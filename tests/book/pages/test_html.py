@@ -156,3 +156,12 @@ def test_an_entry_of_the_package_shows_the_module_that_it_is_imported_from(packa
     entries = ENTRY.findall((html / f"{package}.html").read_text(encoding="utf-8"))
     assert entries
     assert not [module for module, entry in entries if f"{module}." not in re.sub(r"<[^>]+>", "", entry)]
+
+
+@pytest.mark.parametrize(("moved", "holds"), [("at-a-glance", "claims-filter"), ("what-it-reads", "table-filter")])
+def test_the_old_address_of_a_page_leads_on_to_one_that_is_there(html, moved, holds):
+    old = html / "book" / f"{moved}.html"
+    page = old.read_text(encoding="utf-8")
+    (address,) = re.findall(r'url=([^"]+)"', page)
+    assert f'href="{address}"' in page
+    assert holds in (old.parent / address).read_text(encoding="utf-8")

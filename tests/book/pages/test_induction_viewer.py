@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from analysis.transformer.induction import build, embed, run
-from tests.book.pages import play_pages
-from tests.book.pages.book_pages import PHONE, ROOT
+from tests.book.pages.book_pages import ROOT
 
 pytestmark = pytest.mark.browser
 FRAGMENT = ROOT / "book" / "assets" / "induction-viewer.html"
@@ -17,28 +16,18 @@ CELLS = """() => [...document.querySelectorAll('#iv-table tbody tr')].map(
 
 
 @pytest.fixture
-def tab(browser):
-    """Open the viewer from its file; nothing may go wrong there, and nothing be asked of a network."""
-    tab = play_pages.Tab(browser, PHONE)
+def tab(tab):
+    """Open the viewer from its file."""
     tab.page.goto(FRAGMENT.as_uri(), wait_until="load")
     tab.page.evaluate("document.querySelector('.iv-more').open = true")
-    yield tab.page
-    tab.close()
+    return tab.page
 
 
 def computed(tokens, vocab, beta, gain, offset):
     tokens = torch.tensor(tokens)
     head = build(vocab, len(tokens), beta=beta, gain=gain, offset=offset)
-    first, second = run(tokens, head)
-    return [
-        embed(tokens, head),
-        first.scores,
-        first.attention,
-        first.output,
-        second.scores,
-        second.attention,
-        second.output,
-    ]
+    steps = run(tokens, head)
+    return [embed(tokens, head), *(table for step in steps for table in (step.scores, step.attention, step.output))]
 
 
 TYPED = [

@@ -13,23 +13,20 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from myst_nb.core.read import read_myst_markdown_notebook
-from sphinx.application import Sphinx
 
 from book._ext import live, live_check
 from book.publish import execution
-from tests.book.pages.book_pages import PHONE, ROOT
+from tests.book.pages import play_pages
+from tests.book.pages.book_pages import PHONE, ROOT, small_book
 from tests.book.pages.test_checks import BLOCKS
 
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.DOTALL | re.MULTILINE)
 STORIES = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if "tags: [live]" in path.read_text()}
 HEAD = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n\n"
 CONFIG = {
-    "source_suffix": {".md": "myst-nb"},
     "extensions": ["myst_nb", "book._ext.live"],
-    "html_theme": "basic",
     "html_static_path": [str(ROOT / "book" / "assets")],
     "html_css_files": ["book.css"],
-    "nb_execution_mode": "off",
 }
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
 WAIT = 240_000
@@ -49,10 +46,7 @@ def build(folder, **config):
     (folder / "checks.md").write_text("\n\n".join(["# checks", *map("```{{check}}\n{}```".format, BLOCKS.values())]))
     (folder / "index.md").write_text("# Index\n\n```{toctree}\nchecks\n" + "\n".join(STORIES) + "\n```\n")
     out = folder / "html"
-    quiet = io.StringIO()
-    Sphinx(
-        str(folder), None, str(out), str(out / ".doctrees"), "html", CONFIG | config, status=None, warning=quiet
-    ).build()
+    small_book(folder, out, warning=io.StringIO(), **CONFIG, **config).build()
     return out
 
 
@@ -71,17 +65,11 @@ def test_another_package_than_the_pinned_one_is_refused(tmp_path):
 
 @pytest.fixture
 def tab(browser):
-    context = browser.new_context(viewport=PHONE, offline=True)
-    page = context.new_page()
-    errors, requests = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.requests = requests
-    page.set_default_timeout(WAIT)
-    yield page
-    context.close()
-    assert not errors
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
+    tab = play_pages.Tab(browser, PHONE, offline=True)
+    tab.page.requests = tab.requests
+    tab.page.set_default_timeout(WAIT)
+    yield tab.page
+    tab.close()
 
 
 def open_page(tab, built, name):

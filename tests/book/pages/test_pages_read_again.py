@@ -1,18 +1,12 @@
 """Which pages Sphinx reads again: those executed since they were last read, and those that show others' verdicts."""
 
 import pytest
-from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
 from book.publish import execution
+from tests.book.pages.book_pages import small_book
 
-CONFIG = {
-    "source_suffix": {".md": "myst-nb"},  # Sphinx keeps in its defaults what other tests have set
-    "extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims"],
-    "root_doc": "book/one",
-    "html_theme": "basic",
-    "nb_execution_mode": "off",
-}
+CONFIG = {"extensions": ["myst_nb", "book._ext.book_ext", "book._ext.claims"], "root_doc": "book/one"}
 PAGES = {
     "one": "# One\n",
     "two": "# Two\n",
@@ -40,16 +34,7 @@ def read(tmp_path, monkeypatch):
 
     def read() -> set[str]:
         names = set()
-        app = Sphinx(
-            str(source),
-            None,
-            str(tmp_path / "html"),
-            str(tmp_path / "doctrees"),
-            "html",
-            status=None,
-            warning=None,
-            confoverrides=CONFIG,
-        )
+        app = small_book(source, tmp_path / "html", **CONFIG)
         app.connect("source-read", lambda app, docname, content: names.add(docname.removeprefix("book/")))
         app.build()
         return names

@@ -6,7 +6,6 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
 from book._ext import viewers
-from tests.book.pages import play_pages
 from tests.book.pages.book_pages import PHONE
 
 pytestmark = pytest.mark.browser
@@ -32,16 +31,9 @@ OUT_OF_REACH = """() => [...document.querySelectorAll('.play input, .play button
 CONTRAST = "runOnly: ['color-contrast']"  # all in which themes differ
 
 
-@pytest.fixture(scope="module", params=viewers.RECORDS)
+@pytest.fixture(scope="module", params=[*viewers.RECORDS, *viewers.OWN])
 def viewer(request):
     return request.param
-
-
-@pytest.fixture
-def tab(browser):
-    tab = play_pages.Tab(browser, PHONE)
-    yield tab
-    tab.close()
 
 
 def shown(page) -> str:

@@ -56,9 +56,7 @@ def test_what_the_table_says_is_the_record(fresh, record):
     assert content == f"{100 * record.array('minilm_content')[1, 4]:.0f} %"
     nearest = heads.CONSTRUCTED[record.array("minilm_nearest")[1, 4]]
     assert rows["nearest constructed head"].startswith(nearest)
-    shares = {
-        name: share for name, share in zip(GATES, record.array("minilm_shares")[1, 4], strict=True) if share >= 0.005
-    }
+    shares = {name: of for name, of in zip(GATES, record.array("minilm_shares")[1, 4], strict=True) if of >= 0.005}
     assert len([name for name in rows if name.endswith("gate")]) == len(shares)
 
 

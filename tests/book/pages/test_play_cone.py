@@ -61,7 +61,7 @@ def test_the_index_follows_the_layer(fresh, record):
     for layer in (0, 3, 6):
         play_pages.slide(fresh, "Layer", layer)
         facts = {
-            line[0]: line[1:] for line in (text.split("\t") for text in fresh.inner_text(".play tbody").splitlines())
+            line[0]: line[1:] for line in (row.split("\t") for row in fresh.inner_text(".play tbody").splitlines())
         }
         assert facts["cone index, length of the sum of vectors"] == [f"{index[k, 0, layer]:.1f}" for k in (0, 2)]
         angles = [math.degrees(math.acos(rows[k, 0, layer, :, 0].mean())) for k in (0, 2)]

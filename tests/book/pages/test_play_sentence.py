@@ -226,9 +226,7 @@ def test_phone_paper_and_axe(fresh):
 def test_the_model_is_loaded_when_the_viewer_comes_into_view(browser, tmp_path):
     tab = play_pages.Tab(browser)
     tab.page.goto(play_pages.write(tmp_path, "sentence", before=play_pages.SPACE).as_uri(), wait_until="load")
-    tab.page.wait_for_function(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-    )
+    tab.page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert not [url for url in tab.requests if url.endswith("gpt2-mini.js")]
     tab.page.locator("figure").scroll_into_view_if_needed()
     tab.page.locator(".play[data-ready]").wait_for()

@@ -23,10 +23,7 @@ def env():
         "cite": SimpleNamespace(citations=cited),
         "math": SimpleNamespace(equations={"an-equation": ("book/page", 4, None)}),
         "std": SimpleNamespace(
-            labels={
-                "fig-one": ("book/page", "fig-one", "A caption"),
-                "a-section": ("book/page", "a-section", "What it says"),
-            }
+            labels={"fig-one": ("book/page", "fig-one", "A caption"), "a-section": ("book/page", "a-section", "Words")}
         ),
     }
     return SimpleNamespace(

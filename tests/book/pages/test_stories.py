@@ -1,4 +1,4 @@
-"""The stories: what a story may hold, and that its code runs as a reader copies it."""
+"""The stories and *How do I ...?*: what they may hold, and that their code runs as a reader copies it."""
 
 import re
 
@@ -79,3 +79,18 @@ def test_words_and_numbers_are_those_of_sentences():
     said = stories.in_sentences(text)
     assert len(stories.NUMBERS.findall(said)) == 2
     assert "5" not in said.replace("/a", "")
+
+
+@pytest.fixture(scope="module")
+def how_do_i():
+    return list(stories.visible_cells((ROOT / "book" / "how-do-i.md").read_text(encoding="utf-8")))
+
+
+def test_how_do_i_has_eleven_cells_of_at_most_eight_lines(how_do_i):
+    assert len(how_do_i) == 11  # the others need what is not here
+    assert [cell for cell in how_do_i if len([line for line in cell.splitlines() if line.strip()]) > 8] == []
+
+
+@pytest.mark.slow
+def test_each_cell_of_how_do_i_runs_alone(how_do_i):
+    assert stories.failures(("pass", *how_do_i)) == []

@@ -31,10 +31,7 @@ from book._ext.typography import frame, keep_together, set_page, set_text
         ("<b>-0.07, +0.12</b>", "<b>\u22120.07, +0.12</b>"),
         ('<span class="pasted-text">18969</span>', '<span class="pasted-text">18,969</span>'),
         ("(-0.36 to 0.51)", "(\u22120.36 to 0.51)"),
-        (
-            "With W_VO and b_Q, W_1 too, T^pp",
-            "With W<sub>VO</sub> and b<sub>Q</sub>, W<sub>1</sub> too, T<sup>pp</sup>",
-        ),
+        ("With W_VO and b_Q, W_1, T^pp", "With W<sub>VO</sub> and b<sub>Q</sub>, W<sub>1</sub>, T<sup>pp</sup>"),
     ],
 )
 def test_numbers_and_names_are_set(plain, as_set):

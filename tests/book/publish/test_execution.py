@@ -94,15 +94,13 @@ def environment() -> dict[str, str]:
     return own | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    told = {"cwd": folder, "env": environment(), "capture_output": True, "text": True}
+    return subprocess.run([sys.executable, *arguments], check=False, **told)
+
+
 def run(book: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *PYTEST, *options, "book"],
-        cwd=book,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(book, "-m", "pytest", *PYTEST, *options, "book")
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -159,9 +157,8 @@ def test_a_tampered_record_fails_and_the_number_is_named(book, old, new, named):
 @pytest.mark.slow
 def test_the_run_of_another_machine_is_held_to_the_record_and_not_stored(book, monkeypatch):
     (book / "tools").mkdir()
-    (book / "tools" / "other_machine.py").write_text(
-        "import analysis.formula as f\ndef enter():\n    f.double = lambda x: 43\n"
-    )
+    changed = "import analysis.formula as f\ndef enter():\n    f.double = lambda x: 43\n"
+    (book / "tools" / "other_machine.py").write_text(changed)
     before = executed(book).read_text()
     monkeypatch.setenv("OTHER_MACHINE", "1")
     result = run(book, "--nbval")
@@ -294,27 +291,14 @@ def start(book: Path, *options: str) -> subprocess.Popen:
         "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "sys.exit(pytest.main(sys.argv[1:]))"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", listening, *PYTEST, *options, "book"],
-        cwd=book,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    told = {"cwd": book, "env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([sys.executable, "-c", listening, *PYTEST, *options, "book"], **told)
 
 
 @pytest.mark.slow
 def test_an_interrupted_execution_keeps_what_was_finished_and_nothing_half(book, tmp_path):
-    slow = (
-        (book / "book" / "tiny.md")
-        .read_text()
-        .replace("# Tiny", "# Slow")
-        .replace(
-            "import time\n",
-            f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n",
-        )
-    )
+    waits = f"import time, pathlib\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(600)\n"
+    slow = (book / "book" / "tiny.md").read_text().replace("# Tiny", "# Slow").replace("import time\n", waits)
     (book / "book" / "unfinished.md").write_text(slow)
     shutil.rmtree(book / "_build")
     running = start(book, "--nbval-lax", "--nbval-cell-timeout", "900")

@@ -18,20 +18,15 @@ WHOLE = {"label": "a", "degree": "known", "sentence": "Shown by {cite:t}`b`.", "
 def written(tmp_path, *rows: dict):
     """Write entries into a file."""
     path = tmp_path / "known.yml"
-    path.write_text(
-        "\n".join(
-            "- {" + ", ".join(f"{k}: {v if k == 'date' else repr(v)}" for k, v in row.items()) + "}" for row in rows
-        ),
-        encoding="utf-8",
-    )
+    lines = (", ".join(f"{k}: {v if k == 'date' else repr(v)}" for k, v in row.items()) for row in rows)
+    path.write_text("\n".join(f"- {{{line}}}" for line in lines), encoding="utf-8")
     return path
 
 
 def newest() -> date:
     """Return the day that no search can be later than: today, or that of the last commit if the clock is behind."""
-    said = subprocess.run(
-        ["git", "log", "-1", "--format=%cs"], cwd=known.ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    asked = ["git", "log", "-1", "--format=%cs"]
+    said = subprocess.run(asked, cwd=known.ROOT, capture_output=True, text=True, check=False).stdout.strip()
     return max(date.today(), date.fromisoformat(said) if said else date.min)
 
 

@@ -12,9 +12,8 @@ from book.publish.ledger import MIME, BadLedger
 
 
 def recorded(folder, chapter, *rows):
-    outputs = [
-        {"output_type": "display_data", "data": {MIME: dict(zip(("id", "outcome", "evidence"), row))}} for row in rows
-    ]
+    said = [dict(zip(("id", "outcome", "evidence"), row)) for row in rows]
+    outputs = [{"output_type": "display_data", "data": {MIME: each}} for each in said]
     (folder / f"{chapter}.json").write_text(json.dumps([{"source": "", "outputs": outputs}]))
 
 
@@ -40,12 +39,8 @@ def test_what_is_read_first_counts_as_the_ledger_does(name):
 
 
 def test_the_readme_counts_outcomes_as_the_ledger_does():
-    text = (
-        (ledger.ROOT / "README.md")
-        .read_text(encoding="utf-8")
-        .replace("hold on a", "holds on a")
-        .replace("fail on a", "fails on a")
-    )
+    text = (ledger.ROOT / "README.md").read_text(encoding="utf-8")
+    text = text.replace("hold on a", "holds on a").replace("fail on a", "fails on a")
     verdicts = ledger.collect()
     found = Counter(verdicts[claim.id].outcome for claim in ledger.testable())
     said = {outcome: int(n) for n, outcome in re.findall(rf"(\d+) ({'|'.join(ledger.OUTCOMES)})\b", text)}

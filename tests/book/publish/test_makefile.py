@@ -20,11 +20,9 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 @pytest.fixture
 def make(tmp_path):
     """Run make in a folder of its own with a Python that installs nothing; return its status, output and the calls."""
-    for path in (
-        *ROOT.glob("requirements*.txt"),
-        *map(ROOT.joinpath, ("Makefile", "constraints.txt", "pyproject.toml")),
-    ):
-        shutil.copy(path, tmp_path)
+    for name in ("requirements*.txt", "Makefile", "constraints.txt", "pyproject.toml"):
+        for path in ROOT.glob(name):
+            shutil.copy(path, tmp_path)
     python, log = tmp_path / "python", tmp_path / "calls"
     python.write_text(PYTHON)
     python.chmod(0o755)

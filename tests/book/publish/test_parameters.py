@@ -47,9 +47,8 @@ def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
     before = copy.deepcopy(notebook)
     injected = run.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
     assert notebook == before, "the notebook itself was changed"
-    assert [cell.source for cell in injected.cells if cell.cell_type == "code"][:2] == [
-        cell.source for cell in notebook.cells if cell.cell_type == "code"
-    ][:2]
+    first, same = ([c.source for c in of.cells if c.cell_type == "code"][:2] for of in (injected, notebook))
+    assert first == same
     new = injected.cells[3]
     assert new.metadata["tags"] == ["injected-parameters"]
     variables = {}

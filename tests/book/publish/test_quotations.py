@@ -58,9 +58,8 @@ def test_the_sources_are_those_of_the_ledger():
 
 @by_the_checkout
 def test_quotations_of_the_claims_are_the_documents_words():
-    wrong = {
-        c.id: missing(f"{c.claim} {c.headline} {c.matters} “{c.quote}”", source(c.document)) for c in ledger.claims()
-    }
+    said = {c: f"{c.claim} {c.headline} {c.matters} “{c.quote}”" for c in ledger.claims()}
+    wrong = {c.id: missing(text, source(c.document)) for c, text in said.items()}
     assert {claim_id: quoted for claim_id, quoted in wrong.items() if quoted} == {}
 
 

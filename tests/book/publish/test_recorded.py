@@ -37,18 +37,8 @@ def test_a_printed_number_may_differ_in_its_last_digit_or_by_a_thousandth(text, 
     [
         ("residual 4.8e-07, loss 2.1", "residual 3.9e-07, loss 2.1", [], "residual 3.9e-07, loss 2.1"),  # float32
         ("residual 4.8e-07, loss 2.1", "residual 3.9e-07, loss 2.1", ["float64"], "residual 4.8e-07, loss 2.1"),
-        (
-            "residual 4.8e-07, 900 heads",
-            "residual 3.9e-07, 900 heads",
-            [],
-            "residual 4.8e-07, 900 heads",
-        ),  # of no scale
-        (
-            "-1.1e-19, loss 2.1",
-            "0.0e+00, loss 2.1",
-            [],
-            "0.0e+00, loss 2.1",
-        ),  # another machine has noise where none was
+        ("residual 4.8e-07, 9 heads", "residual 3.9e-07, 9 heads", [], "residual 4.8e-07, 9 heads"),  # of no scale
+        ("-1.1e-19, loss 2.1", "0.0e+00, loss 2.1", [], "0.0e+00, loss 2.1"),  # noise where there was none
         ("3.1e-16, loss 2.1", "9.9e-15, loss 2.1", ["float64"], "9.9e-15, loss 2.1"),
         ("loss 2.12", "loss 2.10", [], "loss 2.12"),
         ("12 of 36", "11 of 36", ["counts-over-a-threshold"], "11 of 36"),

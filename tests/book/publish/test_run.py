@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from analysis.core.files import MARK
 from book.__main__ import main
 from book.publish import execution
 from book.publish import run as runs
-from tests.book.publish.test_execution import HEADER, ROOT, edit, environment, recorded  # noqa: F401
+from tests.book.publish.test_execution import HEADER, ROOT, edit, python, recorded  # noqa: F401
 
 CHAPTER = (
     HEADER
@@ -53,14 +52,7 @@ def book(recorded, tmp_path) -> Path:  # noqa: F811
 
 
 def execute(book: Path, out: Path, **values: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, str(out), json.dumps(values)],
-        cwd=book,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(book, "-c", RUN, str(out), json.dumps(values))
 
 
 def contents(book: Path) -> dict[str, str]:
@@ -85,12 +77,8 @@ def test_a_chapter_is_executed_with_its_parameters_and_the_book_is_not_touched(b
     assert sorted(p.name for p in out.iterdir()) == [MARK, "my-tiny.ipynb", "run.json"]
     assert printed(out / "my-tiny.ipynb") == ["/my/model /my/texts.txt\n", "42\n"]
     settings = json.loads((out / "run.json").read_text())
-    assert (settings["chapter"], settings["model"], settings["texts"], settings["device"]) == (
-        "my-tiny",
-        "/my/model",
-        "/my/texts.txt",
-        None,
-    )
+    told = [settings[name] for name in ("chapter", "model", "texts", "device")]
+    assert told == ["my-tiny", "/my/model", "/my/texts.txt", None]
     assert {"python", "torch"} <= set(settings["versions"])
 
 
@@ -106,22 +94,14 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     assert result.returncode == 1
     assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
     (out / MARK).unlink()
-    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
-        ("my-tiny.ipynb", "run.json"), "of an earlier run"
-    )
+    left = {path.name: path.read_text() for path in out.iterdir()}
+    assert left == dict.fromkeys(("my-tiny.ipynb", "run.json"), "of an earlier run")
 
 
 @pytest.mark.slow
 def test_the_page_is_rendered_apart_from_the_book_and_says_so(tmp_path):
     before = contents(ROOT / "book")
-    result = subprocess.run(
-        [sys.executable, "-m", "book", "run", "variant-data", "--device", "cpu", "--out", str(tmp_path)],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = python(ROOT, "-m", "book", "run", "variant-data", "--device", "cpu", "--out", str(tmp_path))
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"Open {tmp_path / 'html' / 'index.html'}"
     assert contents(ROOT / "book") == before

@@ -30,37 +30,19 @@ class Cells(HTMLParser):
 
 
 def test_a_table_has_its_caption_a_header_per_column_and_a_heading_per_row():
-    cells = Cells(table(FRAME, "What & why.", ".1f")._repr_html_()).cells
-    assert cells == [
-        ["caption", "What & why."],
-        ["th", "part"],
-        ["th", "nats"],
-        ["th", "bQ < 1"],
-        ["th", "WK"],
-        ["td", "1.2"],
-        ["td", "a & b"],
-        ["th", "other"],
-        ["td", ""],
-        ["td", "c"],
-    ]
+    cells = ["|".join(cell) for cell in Cells(table(FRAME, "What & why.", ".1f")._repr_html_()).cells]
+    assert cells[:4] == ["caption|What & why.", "th|part", "th|nats", "th|bQ < 1"]
+    assert cells[4:] == ["th|WK", "td|1.2", "td|a & b", "th|other", "td|", "td|c"]
 
 
 def test_what_is_recorded_holds_every_number():
-    assert repr(table(FRAME, "Caption.")).splitlines() == [
-        "Caption.",
-        "part | nats | b_Q < 1",
-        "W_K | 1.25 | a & b",
-        "other |  | c",
-    ]
+    due = "Caption.\npart | nats | b_Q < 1\nW_K | 1.25 | a & b\nother |  | c"
+    assert repr(table(FRAME, "Caption.")).strip() == due
 
 
 def test_numbers_are_written_by_their_kind():
-    assert [written(x) for x in (np.float32(0.5), np.int64(1234), np.bool_(False), -0.5)] == [
-        "0.50",
-        "1,234",
-        "no",
-        "−0.50",
-    ]
+    kinds = np.float32(0.5), np.int64(1234), np.bool_(False), -0.5
+    assert list(map(written, kinds)) == ["0.50", "1,234", "no", "−0.50"]
 
 
 @pytest.mark.parametrize(("caption", "form", "names"), [(" ", ".2f", "caption"), ("A.", {"watts": ".1f"}, "watts")])

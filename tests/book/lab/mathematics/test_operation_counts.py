@@ -1,5 +1,6 @@
 """What a form of a layer costs: the formulas against a counter of the operations, and which form pays."""
 
+import itertools
 import math
 
 import pytest
@@ -33,9 +34,7 @@ def test_a_step_costs_what_the_longer_sequence_adds_with_everything_cached():
     # one query against n keys: the projections of one position and two passes over the cache
     n, model, head, channel = 7, 12, 3, 4
     layer, x = random_layer(head, model, channel), draw(n, model)
-    keys, values = (
-        torch.einsum("nd,hdc->hnc", x, W) + b[:, None] for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V))
-    )
+    keys, values = (x @ W + b[:, None] for W, b in ((layer.W_K, layer.b_K), (layer.W_V, layer.b_V)))
     due = attend(x, layer).output[-1]
     with FlopCounterMode(display=False) as counter:
         last = x[-1:].expand(head, 1, model)
@@ -70,14 +69,9 @@ def test_a_step_of_the_input_cached_form_and_what_each_form_caches():
 
 
 def test_merging_pays_only_for_heads_wider_than_half_the_stream():
-    for head in (1, 2, 3, 8):
-        for channel in range(1, 25):
-            for n in (1, 10, 1000):
-                cheaper = (
-                    operation_counts.cost("merged", n, 24, head, channel).sequence
-                    < operation_counts.cost("factored", n, 24, head, channel).sequence
-                )
-                assert cheaper == (channel * (2 * 24 + n) > 24 * (24 + n))
+    for head, channel, n in itertools.product((1, 2, 3, 8), range(1, 25), (1, 10, 1000)):
+        merged, factored = (operation_counts.cost(form, n, 24, head, channel) for form in ("merged", "factored"))
+        assert (merged.sequence < factored.sequence) == (channel * (2 * 24 + n) > 24 * (24 + n))
 
 
 @pytest.mark.parametrize("form", operation_counts.FORMS)
@@ -88,9 +82,7 @@ def test_parameters_are_those_of_the_tensors_that_a_form_keeps(form):
         "merged": [(head, model, model)] * 2 + [(head, model), (model,)],
         "input-cached": [(head, model, channel)] * 3 + [(head, channel)] * 3 + [(head, channel, model), (model,)],
     }
-    assert operation_counts.cost(form, 5, model, head, channel).parameters == sum(
-        math.prod(shape) for shape in kept[form]
-    )
+    assert operation_counts.cost(form, 5, model, head, channel).parameters == sum(map(math.prod, kept[form]))
 
 
 def test_an_unknown_form_and_no_position_are_refused():

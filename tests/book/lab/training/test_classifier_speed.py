@@ -87,9 +87,8 @@ def test_base_has_the_papers_number_of_training_sequences():
 def test_encoding_is_the_tokenizers(variant_data, pad_to):
     genes = [variant_data.genes[i] for i in variant_data.parts.test]  # some k-mers of theirs are unknown
     how = {"padding": "max_length", "max_length": pad_to} if pad_to else {"padding": True}
-    due = variant_data.tokenizer(
-        [dna_classifier.words(g.bases) for g in genes], truncation=True, return_tensors="pt", **how
-    )
+    words = [dna_classifier.words(g.bases) for g in genes]
+    due = variant_data.tokenizer(words, truncation=True, return_tensors="pt", **how)
     coded = variant_data.encode(genes, pad_to)
     assert set(coded) == {"input_ids", "attention_mask", "labels"}
     assert (due["input_ids"] == variant_data.tokenizer.unk_token_id).any()

@@ -11,6 +11,7 @@ from analysis.models.files import MissingTensor
 from analysis.models.reading import load
 from book.lab.training import dna_classifier
 from book.lab.training.speed import register_float32_attention
+from tests.analysis.tiny import change_tensors
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +99,9 @@ def test_a_trained_classifier_is_a_model_like_any_other(variant_folder, variant_
 
 
 def test_a_classifier_without_its_pooler_is_refused(variant_folder, tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    (tmp_path / "config.json").write_bytes((variant_folder / "config.json").read_bytes())
-    kept = {k: v for k, v in load_file(variant_folder / "model.safetensors").items() if "pooler" not in k}
-    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((variant_folder / name).read_bytes())
+    change_tensors(tmp_path, lambda tensors: {name: tensors[name] for name in tensors if "pooler" not in name})
     found = checkpoints.find(str(tmp_path))
     pretrained.load(found)
     with pytest.raises(MissingTensor, match="pooler"):

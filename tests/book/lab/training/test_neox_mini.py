@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch
 
@@ -50,9 +51,7 @@ def test_the_probe_reads_biases_means_and_losses_of_every_layer(small):
                 for h in range(heads):
                     start = (3 * h + k) * attention.head_size
                     due = vector[start : start + attention.head_size]
-                    torch.testing.assert_close(
-                        torch.from_numpy(found[f"{part}_{name}"][i, h]), due, rtol=1e-4, atol=1e-5
-                    )
+                    np.testing.assert_allclose(found[f"{part}_{name}"][i, h], due, rtol=1e-4, atol=1e-5)
     for k, part in enumerate(("query", "key")):
         changed = deepcopy(model)
         with torch.no_grad():
@@ -91,9 +90,8 @@ def test_variants_differ_in_one_thing_each():
 
 
 def test_in_sequence_the_mlp_reads_what_attention_has_added():
-    plain, other = (
-        neox_mini.make_model(neox_mini.VARIANTS[f"neox-mini{end}"], 16).eval() for end in ("", "-sequential")
-    )
+    names = "neox-mini", "neox-mini-sequential"
+    plain, other = (neox_mini.make_model(neox_mini.VARIANTS[name], 16).eval() for name in names)
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), other.parameters(), strict=True))
     block, read = other.gpt_neox.layers[0], {}
     for name in ("attention", "post_attention_layernorm"):
