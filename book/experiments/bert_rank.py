@@ -4,16 +4,14 @@ Parts are taken out on documents of four kinds. Beside each residual stands the 
 whole network: where it is near 0, what ran is another network. Lines and linear maps in place of the MLP are fitted on
 other documents than they are tried on.
 
-Settings are axes: skip connections (without, with), the MLP (none, linear, GELU), LayerNorm (without, with), and the
-gains of the LayerNorms (ones, the model's own); without LayerNorm the last makes no difference. Random stacks are
-switched as well. Residuals are logarithms to base 10, of the switched models the mean over one document of each kind.
+Settings are axes: skip connections, the MLP, LayerNorm, each without and with. Residuals are logarithms to base 10, of
+the switched models the mean over one document of each kind.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import torch
@@ -23,9 +21,9 @@ from torch.nn.functional import gelu
 
 from analysis.core.weights import EncoderLayer, MlpWeights
 from analysis.models import checkpoints, extraction, pretrained
-from analysis.models.controls import LEVELS, SEEDS, make_controls
+from analysis.models.controls import LEVELS, make_controls
 from analysis.models.reading import load
-from analysis.representations.rank_collapse import random_collapse, residual, trace_residual
+from analysis.representations.rank_collapse import residual, trace_residual
 from analysis.transformer.encoder import Switches, run_layer
 from analysis.transformer.mlp import apply_mlp
 from book.lab.document_ladder import survey_documents
@@ -38,10 +36,6 @@ RIDGE = 1e-3  # of the mean variance of what the MLP reads: keeps the linear map
 HIDDEN = ("mean of GELU", "share below zero", "residual before", "residual after")
 FACTORS = ("theorem", "seen")
 FITS = ("line", "map", "slope")
-GAINS = (0.55, 1.0, 2.0)
-MLPS = ("none", "linear", "GELU")
-SHAPE = (2, len(MLPS), 2, 2)  # skip, MLP, LayerNorm, its gains
-WIDTH, DEPTH = 64, 12  # random stacks
 FLOOR = 1e-13  # what falls lower is rounding, which another machine does otherwise
 
 
@@ -177,74 +171,39 @@ def try_fit(x: Tensor, layer: EncoderLayer, fit: Fit) -> Tensor:
     return torch.stack([*explained, fit.slope.mean()])
 
 
-def settings() -> Iterator[tuple[tuple[int, int, int, int], Switches]]:
-    """Walk through all places of the arrays, with the switches that stand there."""
-    for skip, mlp, norm, gain in product(*map(range, SHAPE)):
-        norms = {"norm_attention": bool(norm), "norm_mlp": bool(norm)}
-        yield (skip, mlp, norm, gain), Switches(skip=bool(skip), mlp=mlp > 0, linear=mlp == 1, **norms)
-
-
 def turn_switches(device: torch.device) -> Result:
-    """The residual of MiniLM, its controls and random stacks under every setting of the switches.
-
-    Trace documents through MiniLM and its controls, and random rows through random stacks.
-    """
+    """The residual of MiniLM and its controls, followed through their layers under every setting of the switches."""
     checkpoint = checkpoints.find("minilm")
     tokenizer = pretrained.tokenizer(checkpoint)
     documents = [document.text for document in load_documents(each=1)]
 
-    def load(seed: int | None) -> torch.nn.Module:
+    def make(seed: int | None) -> torch.nn.Module:
         return pretrained.load(checkpoint, control_seed=seed, dtype=torch.float64, device=device)
 
-    def measure(network: torch.nn.Module) -> Float[np.ndarray, "skip mlp norm gain state"]:
+    def measure(network: torch.nn.Module) -> Float[np.ndarray, "skip mlp norm state"]:
         layers = load(network).encoder_layers()
         reads = [extraction.hidden_states(network, tokenizer, [text], LONGEST)[0][0] for text in documents]
         return trace(reads, layers)
 
-    trained = load(None)
+    trained = make(None)
     arrays = {
         "trained": measure(trained),
-        "controls": measure_controls(make_controls(trained, load), measure),
-        "stacks": np.stack([[trace_stack(gain, seed, device) for seed in SEEDS] for gain in GAINS]),
+        "controls": measure_controls(make_controls(trained, make), measure),
     }
-    values = {"mlps": Value(json.dumps(MLPS)), "rungs": Value(json.dumps(LEVELS)), "gains": Value(json.dumps(GAINS))}
-    return Result(
-        values, {name: array.astype(np.float32) for name, array in arrays.items()}, dict.fromkeys(arrays, 1e-2)
-    )
+    kept = {name: array.astype(np.float32) for name, array in arrays.items()}
+    return Result({"rungs": Value(json.dumps(LEVELS))}, kept, dict.fromkeys(arrays, 1e-2))
 
 
 def trace(
     reads: Sequence[Float[torch.Tensor, "position model"]], layers: Sequence[EncoderLayer]
-) -> Float[np.ndarray, "skip mlp norm gain state"]:
+) -> Float[np.ndarray, "skip mlp norm state"]:
     """Follow the residual of what each text's first layer reads, under every setting; mean of the logarithms."""
-    stacks = [with_plain_gains(layers), layers]
-    residuals = np.empty((*SHAPE, len(layers) + 1))
-    for place, switches in settings():
-        skip, mlp, norm, gain = place
-        if gain and not norm:  # the gains are those of no LayerNorm
-            residuals[place] = residuals[skip, mlp, norm, 0]
-            continue
-        traces = torch.stack([trace_residual(x, stacks[gain], switches) for x in reads])
-        residuals[place] = traces.clamp_min(FLOOR).log10().mean(0).numpy(force=True)
+    residuals = np.empty((2, 2, 2, len(layers) + 1))
+    for skip, mlp, norm in np.ndindex(2, 2, 2):
+        switches = Switches(skip=bool(skip), mlp=bool(mlp), norm_attention=bool(norm), norm_mlp=bool(norm))
+        traces = torch.stack([trace_residual(x, layers, switches) for x in reads])
+        residuals[skip, mlp, norm] = traces.clamp_min(FLOOR).log10().mean(0).numpy(force=True)
     return residuals
-
-
-def with_plain_gains(layers: Sequence[EncoderLayer]) -> list[EncoderLayer]:
-    """Return the layers with a gain of one in every LayerNorm; biases stay."""
-
-    def plain(norm):
-        return replace(norm, gain=torch.ones_like(norm.gain))
-
-    return [
-        replace(layer, norm_attention=plain(layer.norm_attention), norm_mlp=plain(layer.norm_mlp)) for layer in layers
-    ]
-
-
-def trace_stack(gain: float, seed: int, device: torch.device) -> Float[np.ndarray, "skip mlp norm state"]:
-    """Follow the residual through one random stack, whose LayerNorms have gains of one."""
-    switches = [each for place, each in settings() if place[-1]]
-    traces = random_collapse(WIDTH, gain, seed, switches, depth=DEPTH, device=device)
-    return traces.clamp_min(FLOOR).log10().numpy(force=True).reshape(*SHAPE[:-1], DEPTH + 1)
 
 
 EXPERIMENTS = {

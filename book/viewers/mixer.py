@@ -9,7 +9,7 @@ from analysis.plotting import style
 from analysis.transformer.attention import softmax
 from book.publish.records import Record, Result
 
-HEAD, QUERY = 3, 700  # a head whose far peak is sharp, and a query with more than one turn before it
+HEAD, QUERY = 0, 700  # a head like the median one, and a query with more than one turn before it
 START = {"head": HEAD, "query": QUERY, "Tp": 0}  # the circle alone
 
 

@@ -6,19 +6,17 @@ from matplotlib.figure import Figure
 from analysis.models.controls import LARGE, LEVELS, PERMUTED, RANDOM
 from analysis.plotting import style
 from analysis.plotting.ladder import Ladder, draw_points, share_legend
-from book.experiments.bert_rank import MLPS
 from book.publish.records import Record
 
-START = {"of": "model", "skip": 1, "mlp": MLPS.index("GELU"), "norm": 1, "gain": 1}
+START = {"skip": 1, "mlp": 1, "norm": 1}
 """What the viewer shows at first: the whole model."""
-GELU = MLPS.index("GELU")
 SHOWN = {
-    "whole": (1, GELU, 1, 1),
-    "without MLPs": (1, MLPS.index("none"), 1, 1),
-    "without LayerNorms": (1, GELU, 0, 1),
-    "without skip connections": (0, GELU, 1, 1),
+    "whole": (1, 1, 1),
+    "without MLPs": (1, 0, 1),
+    "without LayerNorms": (1, 1, 0),
+    "without skip connections": (0, 1, 1),
 }
-"""The settings of the picture: skip connections, MLP, LayerNorm, its gains."""
+"""The settings of the picture: skip connections, MLP, LayerNorm."""
 NAMES = {
     "trained": "MiniLM",
     RANDOM: "small random weights",

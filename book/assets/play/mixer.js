@@ -16,7 +16,6 @@ Play.viewer("mixer", async root => {
   const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["Ramp", 0, 2, .05], Tpp: ["Circle", 0, 2, .05],
     width: ["Token width", 0, 3, .1], sharpness: ["Sharpness", 0, 3, .05], turn: ["Turn the curve", -180, 180, 5] };
   const state = { mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
-  state.head = 0;                  // like the median head; the one in print is extreme
   for (const [key, text] of Object.entries(Play.recall("mixer"))) {
     if (!Object.hasOwn(state, key)) continue;
     const x = Number(text), [, low, high] = SLIDERS[key] || [null, 0, key === "head" ? heads - 1 : 1];

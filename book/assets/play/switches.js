@@ -1,33 +1,31 @@
 // The parts of a layer as switches: the residual by layer of MiniLM and of its controls, from the record
-// bert-rank-switches. Residuals there are logarithms to base 10. What the record has besides (linear MLPs, LayerNorms
-// without their learned factors, deeper random stacks) isn't shown: each would need a story of its own.
+// bert-rank-switches. Residuals there are logarithms to base 10.
 Play.viewer("switches", async root => {
   "use strict";
   const { element, plot } = Play;
   await Play.load("bert-rank-switches.js");
-  const { values, arrays } = Play.models["bert-rank-switches"], FLOOR = -13, GAIN = 1;
-  const [MLPS, LEVELS] = ["mlps", "rungs"].map(name => JSON.parse(values[name]));
+  const { values, arrays } = Play.models["bert-rank-switches"], FLOOR = -13, LEVELS = JSON.parse(values.rungs);
   const data = Object.fromEntries(["trained", "controls"].map(name => [name, Play.array(arrays[name])]));
   const states = arrays.trained.shape.at(-1), seeds = arrays.controls.shape[1];
   const COLOURS = ["--play-pp", "--play-random", "--play-large", "--play-shuffled"];
   const WORDS = { random: "small random weights", "random, as large": "random weights as large as MiniLM\u2019s", permuted: "MiniLM\u2019s weights, shuffled" };
-  const PARTS = { skip: "skip connections", mlp: "MLPs", norm: "LayerNorms" }, ON = { skip: 1, mlp: MLPS.indexOf("GELU"), norm: 1 };
-  const start = JSON.parse(root.dataset.start), state = Object.fromEntries(Object.keys(PARTS).map(key => [key, start[key]]));
+  const PARTS = { skip: "skip connections", mlp: "MLPs", norm: "LayerNorms" }, ON = { skip: 1, mlp: 1, norm: 1 };
+  const state = JSON.parse(root.dataset.start);
   for (const [key, text] of Object.entries(Play.recall("switches"))) {
-    if (Object.hasOwn(ON, key) && ["0", String(ON[key])].includes(text)) state[key] = Number(text);
+    if (Object.hasOwn(ON, key) && ["0", "1"].includes(text)) state[key] = Number(text);
   }
 
   // ---- residuals: one list of curves per network, a curve per seed ----
-  const places = 2 * MLPS.length * 2 * 2, place = s => ((s.skip * MLPS.length + s.mlp) * 2 + s.norm) * 2 + GAIN;
+  const place = s => (s.skip * 2 + s.mlp) * 2 + s.norm;
   const curve = (name, index) => Array.from(data[name].subarray(index * states, (index + 1) * states));
   const networks = s => [{ name: "MiniLM", runs: [curve("trained", place(s))] }, ...LEVELS.map((name, r) => ({ name: WORDS[name] ?? name,
-    runs: Array.from({ length: seeds }, (_, k) => curve("controls", (r * seeds + k) * places + place(s))) }))];
+    runs: Array.from({ length: seeds }, (_, k) => curve("controls", (r * seeds + k) * 8 + place(s))) }))];
   const mean = runs => runs[0].map((_, l) => runs.reduce((sum, run) => sum + run[l], 0) / runs.length);
   root.numbers = { networks: s => networks({ ...state, ...s }), mean };
 
   // ---- controls ----
   const toggles = Object.entries(PARTS).map(([key, label]) =>
-    Play.toggle({ label, checked: state[key] > 0, change: on => { state[key] = on ? ON[key] : 0; show(); } }).whole);
+    Play.toggle({ label, checked: state[key] > 0, change: on => { state[key] = Number(on); show(); } }).whole);
   const canvas = element("canvas", { "aria-hidden": "true", class: "play-plot play-tall" }), title = element("p", { class: "play-head", role: "status" });
   const table = element("table"), note = element("p", { class: "play-legend" }), { link, set } = Play.permalink("switches", root);
   root.replaceChildren(element("p", { class: "play-prompt" }, "With all parts, two of the four networks make their words nearly the same. Which switch makes all four do so?"),

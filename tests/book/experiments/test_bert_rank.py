@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -88,9 +87,10 @@ def test_a_document_is_measured_in_every_way(layers, texts, fits):
     assert found["fit"].shape == (2, len(bert_rank.FITS))
 
 
-def test_the_switches_without_a_gain_are_those_with_a_gain_of_one(layers, texts):
+def test_the_switches_are_the_layers_parts(layers, texts):
     found = bert_rank.trace(list(texts[:2]), layers)
-    assert found.shape == (*bert_rank.SHAPE, 3)
-    np.testing.assert_array_equal(found[:, :, 0, 0], found[:, :, 0, 1])
-    whole = torch.stack([residual(encode(x, layers)[-1]) for x in texts[:2]]).log10().mean()
-    assert found[1, 2, 1, 1, -1] == pytest.approx(whole.item())
+    assert found.shape == (2, 2, 2, 3)
+    for place, ways in {(1, 1, 1): "whole", (1, 0, 1): "without the MLP"}.items():
+        ends = [run(ways, x, layers, [None, None])[0][-1] for x in texts[:2]]
+        due = torch.stack([residual(end) for end in ends]).log10().mean()
+        assert found[*place, -1] == pytest.approx(due.item())
