@@ -186,10 +186,7 @@ def turn_switches(device: torch.device) -> Result:
         return trace(reads, layers)
 
     trained = make(None)
-    arrays = {
-        "trained": measure(trained),
-        "controls": measure_controls(make_controls(trained, make), measure),
-    }
+    arrays = {"trained": measure(trained), "controls": measure_controls(make_controls(trained, make), measure)}
     kept = {name: array.astype(np.float32) for name, array in arrays.items()}
     return Result({"rungs": Value(json.dumps(LEVELS))}, kept, dict.fromkeys(arrays, 1e-2))
 

@@ -9,6 +9,7 @@ from analysis.plotting import style
 from book.experiments.rotary_smollm2 import FAST, LENGTH
 from book.publish.records import Record
 
+KEPT = 18  # pairs; the others turn by less than a tenth of a radian over these distances
 PAIRS = {"fast": slice(FAST), "slow": slice(FAST, None), "all": slice(None)}
 START = {"distance": 1, "pairs": 2, "random": 0, "head": 0}
 """What the viewer shows at first: all arrows of the strongest head, for the word before."""
@@ -17,8 +18,8 @@ START = {"distance": 1, "pairs": 2, "random": 0, "head": 0}
 @style.in_style
 def draw(record: Record, distance: int = START["distance"]) -> Figure:
     """Draw a kernel as arrows laid end to end at one distance, and over all distances."""
-    length, angle = (record.array(name)[START["head"]].astype(float) for name in ("length", "angle"))  # nats, radians
-    turn = record.array("turn").astype(float)  # radians per position
+    length, angle = (record.array(name)[START["head"], :KEPT].astype(float) for name in ("length", "angle"))  # radians
+    turn = record.array("turn")[:KEPT].astype(float)  # radians per position
     over = np.arange(LENGTH)
     steps = length * np.exp(1j * (angle + turn * distance))
     ends = np.concatenate([[0], np.cumsum(steps)])
@@ -34,7 +35,7 @@ def draw(record: Record, distance: int = START["distance"]) -> Figure:
     plane.plot(ends.real, ends.imag, alpha=0)  # the limits of the axes follow lines, not arrows
     plane.set(title=f"A key {distance} back: how far to the right?", xlabel="nats", aspect="equal")
     plane.set_yticks([])
-    names = {"fast": f"the {FAST} fastest", "slow": f"the {len(turn) - FAST} slower", "all": "together: the kernel"}
+    names = {"fast": f"the {FAST} fastest", "slow": f"the {KEPT - FAST} next", "all": "together: the kernel"}
     for name, kept in PAIRS.items():
         panel.plot(over, reach[kept].sum(0), color=colours[name], label=names[name])
     panel.plot(distance, reach[:, distance].sum(), "o", color=colours["all"])

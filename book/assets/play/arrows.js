@@ -1,14 +1,16 @@
 // A rotary kernel as the sum of turning arrows: one per pair of coordinates, laid end to end. How far they reach to the
-// right is what the kernel adds to the score of a key at that distance. From the record rotary-smollm2-arrows.
+// right is what the kernel adds to the score of a key at that distance, up to a number: the pairs that hardly turn over
+// these distances (by less than a tenth of a radian) are left out. From the record rotary-smollm2-arrows.
 Play.viewer("arrows", async root => {
   "use strict";
   const { element, plot } = Play, DISTANCES = 64, FULL = 2 * Math.PI, FAST = 8;
   await Play.load("rotary-smollm2-arrows.js");
-  const { arrays } = Play.models["rotary-smollm2-arrows"], [heads, pairs] = arrays.length.shape;
+  const { arrays } = Play.models["rotary-smollm2-arrows"], [heads, every] = arrays.length.shape;
   const [length, angle, turn, names] = ["length", "angle", "turn", "head"].map(name => Play.array(arrays[name]));
+  const pairs = turn.filter(each => each * (DISTANCES - 1) >= .1).length;
   const KINDS = [
     { label: `the ${FAST} fastest`, from: 0, to: FAST, colour: "--play-p", said: "By the fast arrows alone, a" },
-    { label: `the ${pairs - FAST} slower`, from: FAST, to: pairs, colour: "--play-pp", said: "By the slow arrows alone, a" },
+    { label: `the ${pairs - FAST} next`, from: FAST, to: pairs, colour: "--play-pp", said: "By the next arrows alone, a" },
     { label: `all ${pairs}`, from: 0, to: pairs, colour: "--play-ink", said: "A" }];
   const state = { ...JSON.parse(root.dataset.start) };
   const LIMITS = { distance: DISTANCES, pairs: KINDS.length, random: 2, head: heads };
@@ -18,7 +20,7 @@ Play.viewer("arrows", async root => {
   // ---- the mathematics ----
   const DRAWN = Array.from({ length: pairs }, (_, f) => FULL * ((f + 1) * .381966 % 1));  // as good as random, and the same for all
   function steps(distance, kind = state.pairs) {
-    const { from, to } = KINDS[kind], at = state.head * pairs;
+    const { from, to } = KINDS[kind], at = state.head * every;
     return Array.from({ length: to - from }, (_, k) => {
       const f = from + k, where = (state.random ? DRAWN[f] : angle[at + f]) + turn[f] * distance;
       return [length[at + f] * Math.cos(where), length[at + f] * Math.sin(where), KINDS[f < FAST ? 0 : 1].colour];
@@ -51,10 +53,10 @@ Play.viewer("arrows", async root => {
   const said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("arrows", root);
   const chip = colour => element("span", { class: "chip", style: `background: var(${colour})` });
   root.replaceChildren(
-    element("p", { class: "play-effect" }, "Drag the distance: the key moves away, and each arrow turns at its own speed. ", element("b", {}, "Guess: which arrows make the peak at one back, the fast or the slow ones?")),
+    element("p", { class: "play-effect" }, "Drag the distance: the key moves away, and each arrow turns at its own speed. ", element("b", {}, "Guess: which arrows make the peak at one back, the fastest or the next ones?")),
     distance.whole, shown.whole, element("div", { class: "play-two" },
       element("div", {}, element("p", { class: "play-head" }, "The arrows, laid end to end"), plane,
-        element("p", { class: "play-legend" }, element("span", {}, chip(KINDS[0].colour), "fast"), element("span", {}, chip(KINDS[1].colour), "slow"))),
+        element("p", { class: "play-legend" }, element("span", {}, chip(KINDS[0].colour), "fast"), element("span", {}, chip(KINDS[1].colour), "slower"))),
       element("div", {}, element("p", { class: "play-head" }, "Their reach to the right, at every distance"), curve)),
     said, random.whole,
     element("details", {}, element("summary", {}, "More: other heads that look at the word before"), head.whole), link);

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from book.publish import experiments
+from book.viewers import arrows
 from tests.book.pages import play_pages
 
 pytestmark = pytest.mark.browser
@@ -13,7 +14,7 @@ FAST, SLOW, ALL = range(3)
 @pytest.fixture
 def fresh(visit):
     """The page with its first state; one visit serves all tests."""
-    for label in ("all 32", "angles as trained", "layer 16, head 0"):
+    for label in ("all 18", "angles as trained", "layer 16, head 0"):
         visit.get_by_label(label, exact=True).check(force=True)
     play_pages.slide(visit, "Distance", 0)
     return visit
@@ -24,11 +25,16 @@ def kernel(page, pairs=ALL):
 
 
 @pytest.mark.parametrize(("layer", "head"), [(16, 0), (1, 2), (10, 2)])
-def test_the_arrows_sum_to_the_kernel_that_was_measured(fresh, layer, head):
+def test_the_arrows_sum_to_the_kernel_that_was_measured_up_to_nearly_a_constant(fresh, layer, head):
     fresh.get_by_label(f"layer {layer}, head {head}", exact=True).check(force=True)
-    due = experiments.load("rotary-smollm2").array("curve")[layer, head]
-    np.testing.assert_allclose(kernel(fresh), due, atol=1e-3)
-    np.testing.assert_allclose(kernel(fresh, FAST) + kernel(fresh, SLOW), due, atol=1e-3)
+    left_out = experiments.load("rotary-smollm2").array("curve")[layer, head] - kernel(fresh)
+    assert np.ptp(left_out) < 0.5
+    np.testing.assert_allclose(kernel(fresh, FAST) + kernel(fresh, SLOW), kernel(fresh), atol=1e-3)
+
+
+def test_fourteen_arrows_are_left_out_since_they_turn_by_less_than_six_degrees(record):
+    turned = np.degrees(record.array("turn") * 63)
+    assert arrows.KEPT == len(turned) - 14 == (turned >= 6).sum()
 
 
 def test_the_sentence_names_the_best_distance_and_what_is_lost(fresh):
