@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from book.publish.records import Record
 
-START = {"way": "out", "amount": 100}  # all of its weight left out
+START = {"way": "out", "amount": 0}  # nothing is done yet
 
 
 @style.in_style

@@ -78,7 +78,7 @@ Play.viewer("dial", async root => {
     element("div", { class: "play-two" }, element("div", {}, modelChoice.whole, networkChoice.whole, sheet),
       element("div", {}, element("p", { class: "play-head" }, "Evenness of the rows, by dial (beyond 1 each step multiplies the dial)"), curve,
         element("p", { class: "play-legend" }, ...NETWORKS.map((network, k) => key(COLOURS[k], named(network)))), numbers)), link);
-  root.replaceChildren(element("p", { class: "play-prompt" }, "Guess: which word will the marked row look at in the trained head? Then drag the dial from 0 to 1."),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "At 1 you see the trained head. Where does the marked row look at 0, and where at 10? Guess, then drag the dial."),
     dial.whole, element("p", { class: "play-presets" }, preset("0: the plain mean", 0), preset("1: the head as trained", 1), preset("10: sharper still", 10)), said,
     element("div", { class: "play-two" }, element("div", {}, title, map.whole), element("div", {}, rowTitle, row)), more);
   let heads = null, curves = null;

@@ -31,7 +31,7 @@ Play.viewer("sink", async root => {
   const amount = Play.slider({ label: "How much of it", min: 0, max: 100, step: 10, value: state.amount, unit: " %", change: x => { state.amount = x; show(); } });
   const body = element("tbody"), said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("sink", root);
   const head = ["token", "weight", "what arrives from it"].map(words => element("th", { scope: "col" }, words));
-  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Which of them turns the vector of a text most?`),
+  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Choose one and move the slider: how far does the vector of a text turn?`),
     way.whole, amount.whole, element("table", {}, element("thead", {}, element("tr", {}, ...head)), body), said, link);
 
   const widest = Math.max(...weights), most = Math.max(...Array.from(weights, (w, k) => w * lengths[k])) * 2;
