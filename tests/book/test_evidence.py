@@ -1,4 +1,4 @@
-"""Every page of evidence that takes a BERT runs on another one, with three texts and with one."""
+"""Every page of evidence that takes a BERT or a GPT-2 runs on another one, with three texts and with one."""
 
 import json
 import re
@@ -6,13 +6,20 @@ import string
 
 import jaxtyping
 import pytest
+import torch
 from IPython.utils.capture import capture_output
 from myst_nb.core.read import read_myst_markdown_notebook
 
+from analysis.models import checkpoints, pretrained
 from book.publish import execution, ledger
 from tests.analysis import tiny
 
-PAGES = {name: path for name, path in execution.pages().items() if 'MODEL = "minilm"' in path.read_text("utf-8")}
+MODEL = re.compile(r'^MODEL = "(minilm|gpt2)', re.MULTILINE)
+PAGES = {name: path for name, path in execution.pages().items() if MODEL.search(path.read_text("utf-8"))}
+FAMILY = {name: MODEL.search(path.read_text("utf-8"))[1] for name, path in PAGES.items()}
+SENTENCES = "The value of the name is returned. ", "The name of a file. ", "Is the value an expression? "
+LONG = [40 * sentence for sentence in SENTENCES]  # more than the context of gpt2-mini
+SEVERAL = {"one layer, head and text": False, "several": True}
 
 
 def write_bert(path, depth, heads):
@@ -24,20 +31,6 @@ def write_bert(path, depth, heads):
     tiny.write_model(path, tiny.BERT | shape | {"vocab_size": len(words), "max_position_embeddings": 20})
     (path / "vocab.txt").write_text("\n".join(words))
     (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
-
-
-@pytest.fixture(
-    params=[(1, 1, ["a cat. sat on 2 mats"]), (3, 2, ["one two", "three, four", "five; six 7"])],
-    ids=["one layer, head and text", "several"],
-)
-def parameters(request, tmp_path, monkeypatch):
-    """What an execution with a reader's model and texts injects after the cell of parameters."""
-    depth, heads, texts = request.param
-    (tmp_path / "my-bert").mkdir()
-    write_bert(tmp_path / "my-bert", depth, heads)
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
-    (tmp_path / "texts.txt").write_text("\n\n".join(texts))
-    return {"MODEL": str(tmp_path / "my-bert"), "TEXTS": str(tmp_path / "texts.txt"), "DEVICE": "cpu"}
 
 
 def run(page, parameters) -> str:
@@ -66,8 +59,23 @@ def check_verdicts(name, shown):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("several", SEVERAL.values(), ids=SEVERAL)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_runs_on_another_bert_and_says_of_each_claim_whether_it_holds_there(name, parameters):
-    shown = run(PAGES[name], parameters)
+def test_a_page_runs_on_another_model_and_says_of_each_claim_whether_it_holds_there(
+    name, several, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # outside the tests nothing checks annotations
+    folder, file = tmp_path / "my-model", tmp_path / "texts.txt"
+    if FAMILY[name] == "minilm":
+        folder.mkdir()
+        write_bert(folder, *((3, 2) if several else (1, 1)))
+        texts = ["one two", "three, four", "five; six 7"] if several else ["a cat. sat on 2 mats"]
+    else:
+        with torch.random.fork_rng():
+            tiny.write_model(folder, tiny.GPT2 | {"vocab_size": 2048, "n_positions": 40})
+        pretrained.tokenizer(checkpoints.find("gpt2-mini")).save_pretrained(folder)
+        texts = LONG if several else LONG[:1]
+    file.write_text("\n\n".join(texts))
+    shown = run(PAGES[name], {"MODEL": str(folder), "TEXTS": str(file), "DEVICE": "cpu"})
     check_verdicts(name, shown)
-    assert "the model my-bert and the texts of texts.txt" in shown
+    assert FAMILY[name] == "gpt2" or "the model my-model and the texts of texts.txt" in shown

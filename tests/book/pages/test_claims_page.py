@@ -1,12 +1,18 @@
-"""The claims as the built pages show them, what is counted of them, and that a claim left open fails the build."""
+"""The claims as the built pages show them, what is counted of them, and that a claim left open fails the build.
+
+The cards of the first page: one a document, with its source, its chapters, what held and what did not.
+"""
 
 import json
 import re
+from collections import Counter
 
 import pytest
+from pybtex.database import parse_file
 from sphinx.application import Sphinx
 
 from analysis.core.files import write_json
+from book._ext import claims as cards
 from book._ext import claims as claims_page
 from book.publish import execution, ledger
 
@@ -169,3 +175,28 @@ def test_the_figure_counts_what_the_cells_said_of_claims_that_could_be_otherwise
     assert counts["K"]["open"] == 2
     assert sum(n for its in counts.values() for n in its.values()) == len(ledger.testable())
     assert f"GPT-2's attention biases: {len(own) - 2} corrected, 2 open;" in claims_page.alt(counts)
+
+
+def test_every_document_has_a_source_and_headlines():
+    entries = parse_file(str(cards.REFERENCES)).entries
+    assert list(ledger.SOURCES) == list(ledger.DOCUMENTS)
+    assert set(ledger.SOURCES.values()) <= set(entries)
+    counts = {letter: sum(bool(c.headline) for c in ledger.claims() if c.id[0] == letter) for letter in ledger.SOURCES}
+    assert set(counts.values()) == {2}
+
+
+def test_one_headline_of_each_document_held_and_one_did_not():
+    verdicts = ledger.collect(ledger.ROOT / "book" / "recorded")
+    headlines = [claim.id for claim in ledger.claims() if claim.headline]
+    for letter in ledger.SOURCES:
+        held = {verdicts[claim].outcome == "reproduced" for claim in headlines if claim[0] == letter}
+        assert held == {True, False}, letter
+
+
+@pytest.mark.parametrize("letter", list(ledger.SOURCES))
+def test_the_built_page_has_a_card_with_the_counts(html, letter):
+    text = (html / "book" / "claims.html").read_text(encoding="utf-8")
+    card = re.search(rf'\?document={letter}">(.*?)</a>', text, re.DOTALL)
+    verdicts = ledger.collect()
+    due = Counter(verdicts[claim.id].outcome for claim in ledger.testable() if claim.id[0] == letter)
+    assert card[1] == f"{due.total()} claims: " + ", ".join(f"{due[o]} {o}" for o in ledger.OUTCOMES if due[o])

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from book._ext import glossary_links
 from book.publish import execution
 from tests.book.pages.book_pages import PAGES
 
@@ -156,3 +157,29 @@ def test_an_entry_of_the_package_shows_the_module_that_it_is_imported_from(packa
     entries = ENTRY.findall((html / f"{package}.html").read_text(encoding="utf-8"))
     assert entries
     assert not [module for module, entry in entries if f"{module}." not in re.sub(r"<[^>]+>", "", entry)]
+
+
+@pytest.mark.parametrize(("moved", "holds"), [("at-a-glance", "claims-filter"), ("what-it-reads", "table-filter")])
+def test_the_old_address_of_a_page_leads_on_to_one_that_is_there(html, moved, holds):
+    old = html / "book" / f"{moved}.html"
+    page = old.read_text(encoding="utf-8")
+    (address,) = re.findall(r'url=([^"]+)"', page)
+    assert f'href="{address}"' in page
+    assert holds in (old.parent / address).read_text(encoding="utf-8")
+
+
+def test_longer_words_win_and_parts_of_words_do_not_count():
+    words = glossary_links.pattern(["head", "induction head", "bias"])
+    assert [m[1] for m in words.finditer("An induction head, a semi-bias, ahead, heads")] == ["induction head", "head"]
+
+
+def test_every_chapter_links_to_the_glossary_each_word_once_and_in_prose_alone(html):
+    for name, path in execution.pages().items():
+        built = html / "book" / f"{name}.html"
+        if "{code-cell}" in path.read_text(encoding="utf-8"):
+            page = built.read_text(encoding="utf-8")
+            linked = re.findall(r'<a class="to-glossary[^"]*" href="[^"]*glossary.html#(term-[^"]+)"', page)
+            assert linked or "glossary.html#term-" in page, name
+            assert len(linked) == len(set(linked)), name
+            for other in re.findall(r"<(?:pre|h[1-6]|table|code)\b.*?</(?:pre|h[1-6]|table|code)>", page, re.DOTALL):
+                assert 'class="to-glossary' not in other, name

@@ -1,4 +1,4 @@
-"""The stories: what a story may hold, and that its code runs as a reader copies it."""
+"""The stories and *How do I ...?*: what they may hold, and that their code runs as a reader copies it."""
 
 import re
 
@@ -79,3 +79,21 @@ def test_words_and_numbers_are_those_of_sentences():
     said = stories.in_sentences(text)
     assert len(stories.NUMBERS.findall(said)) == 2
     assert "5" not in said.replace("/a", "")
+
+
+MOST_LINES = 8
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return list(stories.visible_cells((ROOT / "book" / "how-do-i.md").read_text(encoding="utf-8")))
+
+
+def test_there_are_eleven_cells_of_at_most_eight_lines(cells):
+    assert len(cells) == 11  # the others need what is not here
+    assert [cell for cell in cells if len([line for line in cell.splitlines() if line.strip()]) > MOST_LINES] == []
+
+
+@pytest.mark.slow
+def test_each_runs_alone(cells):
+    assert stories.failures(("pass", *cells)) == []

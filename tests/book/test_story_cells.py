@@ -1,4 +1,4 @@
-"""The cells of the story on one score compute the scores of a layer, and the parts that the library takes apart."""
+"""Cells of stories compute what the library and the evidence compute: scores and their parts, weighted means."""
 
 from types import SimpleNamespace
 
@@ -6,16 +6,27 @@ import pytest
 import torch
 
 from analysis import AttentionLayer, attend, compute_scores, score_terms
+from analysis.models import checkpoints
+from book.lab.equality import entropy_shares
 from book.publish import execution
+
+
+def leave(page: str) -> SimpleNamespace:
+    """Run a story's cells one after the other, and keep what they leave."""
+    space = {"__name__": "__main__"}
+    for cell in execution.cell_sources(execution.pages()[page].read_text(encoding="utf-8")):
+        exec(compile(cell, "story", "exec"), space)
+    return SimpleNamespace(**space)
 
 
 @pytest.fixture(scope="module")
 def ran():
-    """Run the story's cells one after the other, and keep what they leave."""
-    space = {"__name__": "__main__"}
-    for cell in execution.cell_sources(execution.pages()["notation"].read_text(encoding="utf-8")):
-        exec(compile(cell, "story", "exec"), space)
-    return SimpleNamespace(**space)
+    return leave("notation")
+
+
+@pytest.fixture(scope="module")
+def means():
+    return leave("weighted-mean")
 
 
 def test_the_paper_case_is_that_of_a_layer(ran):
@@ -46,3 +57,20 @@ def test_counting_from_another_word_moves_content_into_the_semi_bias(ran):
     content, semi_bias, _, _ = ran.parts()
     torch.testing.assert_close(q @ k.T, torch.tensor([[0.0, -2], [0, 0]]))
     torch.testing.assert_close(q @ k.T + 3 * k.T, content + semi_bias.expand(2, 2))
+
+
+# A seed draws other numbers in double precision, so that the two untrained models are alike but not the same.
+@pytest.mark.parametrize(("seed", "apart"), [(None, 1e-4), (0, 3e-3)])
+def test_the_evenness_of_a_head_is_the_share_of_entropy_that_the_evidence_measures(means, seed, apart):
+    measured = entropy_shares(checkpoints.find("minilm"), passages=1, control_seed=seed)[0]
+    torch.testing.assert_close(means.evenness(seed).double(), measured, atol=apart, rtol=0)
+
+
+def test_both_orders_of_mean_and_maps_print_the_same_and_one_half_halves_the_bias(means):
+    def orders(weights):
+        after = (weights @ means.letters) @ (means.W_V @ means.W_O) + (means.b_V @ means.W_O + means.b_O)
+        return after - (weights @ (means.letters @ means.W_V + means.b_V) @ means.W_O + means.b_O)
+
+    torch.testing.assert_close(orders(means.weights), torch.zeros(3, 2), atol=1e-5, rtol=0)
+    halved = means.weights * torch.tensor([[1.0], [1.0], [0.5]])
+    torch.testing.assert_close(orders(halved), torch.tensor([[0.0, 0], [0, 0], [3, 0]]), atol=1e-5, rtol=0)
