@@ -223,13 +223,13 @@ def measure_heads(network, prose: Tensor, code: Tensor) -> tuple[dict[str, np.nd
     return {name: torch.stack(of, place.get(name, -2)).numpy() for name, of in found.items()}, constants
 
 
-def choose(previous: Float[np.ndarray, "layer head"]) -> list[tuple[int, int]]:
+def choose(previous: Float[np.ndarray, "layer head"], count: int = STRONGEST) -> list[tuple[int, int]]:
     """Return the heads that give most to the word before, the strongest first.
 
     >>> choose(np.array([[0.1, 0.9], [0.5, 0.2]]))[:2]
     [(0, 1), (1, 0)]
     """
-    order = np.argsort(previous, axis=None)[::-1][:STRONGEST]
+    order = np.argsort(previous, axis=None)[::-1][:count]
     return [tuple(map(int, np.unravel_index(place, previous.shape))) for place in order]
 
 
