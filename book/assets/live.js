@@ -101,7 +101,7 @@
   }
   async function evaluate(state, say) {
     if (!worker) {
-      say("Python starts, once a page: that takes a while ...");
+      say("Python starts, once a page: that takes up to half a minute ...");
       await script("engine");
       worker = new Worker("data:text/javascript," + encodeURIComponent(`(${inWorker})()`), { type: "module" });
       await ask({ engine: Live.files.engine });

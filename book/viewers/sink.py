@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from analysis.plotting import style
 from book.publish.records import Record
 
-START = {"way": "out", "amount": 10}
+START = {"way": "out", "amount": 100}  # all of the weight is left out
 
 
 @style.in_style

@@ -15,7 +15,8 @@ Play.viewer("mixer", async root => {
   const NEAR = Math.round(stored.values.period / 4), REACH = 50, CLOSE = 3;
   const SLIDERS = { query: ["Query", 0, n - 1, 1], Tp: ["Ramp", 0, 2, .05], Tpp: ["Circle", 0, 2, .05],
     width: ["Token width", 0, 3, .1], sharpness: ["Sharpness", 0, 3, .05], turn: ["Turn the curve", -180, 180, 5] };
-  const state = { head: 0, mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
+  const state = { mask: 1, query: 0, Tp: 1, Tpp: 1, width: 1, sharpness: 1, turn: 30, ...JSON.parse(root.dataset.start) };
+  state.head = 0;                  // like the median head; the one in print is extreme
   for (const [key, text] of Object.entries(Play.recall("mixer"))) {
     if (!Object.hasOwn(state, key)) continue;
     const x = Number(text), [, low, high] = SLIDERS[key] || [null, 0, key === "head" ? heads - 1 : 1];
@@ -104,7 +105,7 @@ Play.viewer("mixer", async root => {
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
     plot(scorePlot, { curves: ["--play-p", "--play-pp", "--play-ink"].map((colour, k) => ({ values: lines[k], colour })), low: Math.min(...all), high: Math.max(...all) });
     const [low, high] = [Math.min(...all), Math.max(...all)].map(x => x.toFixed(1).replace("-", "\u2212"));
-    weightTitle.textContent = `Where query ${i} looks (top of the scale: ${percent(most)})`;
+    weightTitle.textContent = `Where query ${i} of head ${state.head} looks (top of the scale: ${percent(most)})`;
     scoreTitle.textContent = `Scores less their means, ${low} to ${high} nats`;
     drawSpace(now, most, best === i ? [[i, "--play-mark"]] : [[i, "--play-mark"], [best, "--play-accent"]]);
     tell(now, near, far);

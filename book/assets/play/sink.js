@@ -31,7 +31,7 @@ Play.viewer("sink", async root => {
   const amount = Play.slider({ label: "How much of it", min: 0, max: 100, step: 10, value: state.amount, unit: " %", change: x => { state.amount = x; show(); } });
   const body = element("tbody"), said = element("p", { class: "play-said", role: "status" }), { link, set } = Play.permalink("sink", root);
   const head = ["token", "weight", "what arrives from it"].map(words => element("th", { scope: "col" }, words));
-  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Which of them turns the vector of a text most? Choose each, and move the slider to the end.`),
+  root.replaceChildren(element("p", {}, `Here are three things to do with the weight of ${tokens[0]}, in every layer. Which of them turns the vector of a text most?`),
     way.whole, amount.whole, element("table", {}, element("thead", {}, element("tr", {}, ...head)), body), said, link);
 
   const widest = Math.max(...weights), most = Math.max(...Array.from(weights, (w, k) => w * lengths[k])) * 2;
@@ -40,9 +40,9 @@ Play.viewer("sink", async root => {
     const now = row();
     body.replaceChildren(...tokens.map((token, k) => element("tr", {}, element("th", { scope: "row" }, token),
       bar(now[k] / widest, k ? "--play-pp" : "--play-accent", `${(100 * now[k]).toFixed(0)}\u00a0% `), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
-    const far = turned();
+    const far = turned(), angle = (180 / Math.PI * Math.acos(1 - far)).toFixed(0);
     said.textContent = state.amount === 0 ? "Nothing is taken yet: every text is as it was."
-      : `The vector of a text turns by ${far.toFixed(3)} on average over 24 texts, an angle of about ${(180 / Math.PI * Math.acos(1 - far)).toFixed(0)} degrees. ` +
+      : `The vector of a text turns by ${far.toFixed(3)} on average over 24 texts, an angle of about ${angle} degree${angle === "1" ? "" : "s"}. ` +
         (state.way === "out" ? "The others keep their weights, and next to nothing changes."
           : `${state.way === "louder" ? `Nothing was taken from ${tokens[0]}. All the same, the` : "The"} others get ${(now[1] / weights[1]).toFixed(2)} times their weight in this row` +
             (far < FAR ? ". That is too little to turn the vector far." : ", and the vector is another one."));

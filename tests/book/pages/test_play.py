@@ -16,7 +16,7 @@ VIEWS = {
     "mixer": ("head=9&query=321&sharpness=0.5", "head=99&query=-5&width=x&constructor=1"),
     "atlas": ("sentence=3&layer=5&head=7&look=moved", "model=constructor&layer=x&head=&sentence=y&look=z"),
     "dial": ("network=1&model=gpt2-mini&t=1.58", "model=constructor&layer=x&head=&network=-1&t=11"),
-    "switches": ("mlp=0&gain=0", "of=constructor&skip=2&mlp=9&norm=&gain=-1"),
+    "switches": ("mlp=0&norm=0", "constructor=1&skip=2&mlp=1&norm="),
     "cone": ("network=3&text=2&layer=5&row=7&yaw=40", "network=9&text=-1&layer=x&row=99&look=constructor&yaw=999"),
     "score": ("wq=-2&bq=-1&wk=0&bk=1", "wq=9&bq=-5&wk=1e0&bk=x&constructor=1"),
     "sink": ("way=shared&amount=70", "way=constructor&amount=75"),

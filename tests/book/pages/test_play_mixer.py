@@ -44,7 +44,8 @@ def state(page):
 
 
 def test_the_alias_appears_and_goes(fresh, record):
-    weights = python(record, 3, 700, Tp=0)
+    weights, both = python(record, 0, 700, Tp=0), python(record, 0, 700)
+    assert state(fresh)["head"] == "0"
     assert state(fresh)["alias"] == "true"
     assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
     said = fresh.inner_text(".play-said")
@@ -53,13 +54,14 @@ def test_the_alias_appears_and_goes(fresh, record):
     play_pages.slide(fresh, "Ramp", 1)
     assert fresh.inner_text(".play-said").startswith("Ramp and circle together: query 700 looks most at itself.")
     assert state(fresh)["alias"] == "false"
-    assert float(state(fresh)["mass"]) > 0.9
+    assert float(state(fresh)["mass"]) == pytest.approx(both[651:701].sum(), rel=1e-4)
+    assert both[651:701].sum() > 2 * weights[651:701].sum()
     assert fresh.get_by_label("Both", exact=True).is_checked()
 
 
 def test_without_the_mask_later_keys_get_weight(fresh):
     sums = (
-        "(([i]) => { const w = document.querySelector('.play').scores(3, i).weights; return [w.slice(i + 1)"
+        "(([i]) => { const w = document.querySelector('.play').scores(0, i).weights; return [w.slice(i + 1)"
         ".reduce((a, b) => a + b, 0), w.reduce((a, b) => a + b, 0)]; })"
     )
     assert fresh.evaluate(sums, [300])[0] == 0
