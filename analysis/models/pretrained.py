@@ -79,7 +79,7 @@ def check_choice(name: str, own: str, families: Sequence[str] | None = None, *, 
     >>> check_choice("minilm", "minilm")
     """
     checkpoint = checkpoints.find(name)
-    families = tuple(families or (read_configuration(checkpoints.find(own)).model_type,))
+    families = tuple(families or (read_configuration(checkpoints.find(own, stand_in=True)).model_type,))
     _check_only(checkpoint, CHAPTERS)
     config = read_configuration(checkpoint)
     check_options(families_of(config.model_type)[0], config, str(checkpoint.folder / "config.json"))

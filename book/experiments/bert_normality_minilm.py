@@ -14,6 +14,7 @@ from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
 from analysis.transformer.encoder import encode, run_layer
 from analysis.transformer.layernorm import normalise
+from book.lab.ablation import change_each_head
 from book.lab.document_ladder import survey_documents
 from book.lab.mathematics import layer_profile
 from book.publish.records import Experiment, Result
@@ -111,13 +112,8 @@ def ablate(model: torch.nn.Module, tokenizer, passages: Sequence[str]) -> dict[s
             maps = run_layer(states[level], layer).attention
             found["effect_entropy"][i, level] = entropy.relative_entropy(maps).mean(-1).cpu()
             found["effect_sink"][i, level] = maps[..., [0, -1]].sum(-1).mean(-1).cpu()
-            for head in range(heads):
-                edited = maps.clone()
-                edited[head] = 1 / maps.shape[-1]
-                x = run_layer(states[level], layer, patched_attention=edited).second
-                for later in layers[level + 1 :]:
-                    x = run_layer(x, later).second
-                found["effect"][i, level, head] = float(1 - torch.cosine_similarity(x.mean(0), end, dim=0))
+            means = change_each_head(states[level], layers[level:], 1 / maps.shape[-1]).mean(1)
+            found["effect"][i, level] = 1 - torch.cosine_similarity(means, end, dim=-1).cpu()
     return found
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from analysis.maps import entropy
 from analysis.models import checkpoints, extraction, pretrained
 from analysis.models.reading import load
-from analysis.transformer.encoder import EncoderLayer, encode, encode_layer, run_layer
+from analysis.transformer.encoder import EncoderLayer, encode, run_layer
+from book.lab.ablation import change_each_head
 from book.lab.document_ladder import survey_documents
 from book.publish.records import Experiment, Result
 
@@ -42,14 +43,9 @@ def measure_heads(x: Tensor, layers: list[EncoderLayer]) -> dict[str, np.ndarray
     found: dict[str, list[np.ndarray]] = {name: [] for name in (*WAYS, "entropy")}
     for place, layer in enumerate(layers):
         maps = run_layer(x, layer).attention
-        heads = range(len(maps))
         found["entropy"].append(entropy.relative_entropy(maps).mean(-1).numpy(force=True))
         for way, instead in zip(WAYS, (0, 1 / maps.shape[-1]), strict=True):
-            changed = maps.repeat(len(maps), 1, 1, 1)  # one copy for each head that is changed
-            changed[heads, heads] = instead
-            rows = run_layer(x.expand(len(maps), *x.shape), layer, patched_attention=changed).second
-            for later in layers[place + 1 :]:
-                rows = encode_layer(rows, later)
+            rows = change_each_head(x, layers[place:], instead)
             effect = 1 - torch.cosine_similarity(rows.double().mean(-2), end, dim=-1)
             found[way].append(effect.numpy(force=True))
         x = run_layer(x, layer).second

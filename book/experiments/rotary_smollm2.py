@@ -104,6 +104,17 @@ def split(queries: Tensor, keys: Tensor, constants: Constants, layer: AttentionL
     return {name: layer.scale * scores for name, scores in parts.items()}
 
 
+def around_the_kernel(parts: Mapping[str, Tensor]) -> Float[Tensor, "score ..."]:
+    """Return the whole scores, these without the kernel, and the kernel alone."""
+    return torch.stack([parts["whole"], parts["whole"] - parts["kernel"], parts["kernel"]])
+
+
+def kernel_of(constants: Constants, layer: AttentionLayer, positions: int) -> Float[Tensor, "passage head query key"]:
+    """Return what two constants add to the scores."""
+    query, key = (rotate(each[:, :, None].expand(-1, -1, positions, -1), layer.positions) for each in constants)
+    return layer.scale * query @ key.mT
+
+
 def some_pairs(constants: Constants, rotary: Rotary, keep: slice) -> Constants:
     """Return the constants with some of their pairs of coordinates only."""
     kept = torch.zeros(len(rotary.frequencies), device=constants[0].device)
@@ -185,7 +196,7 @@ def measure_heads(network, prose: Tensor, code: Tensor) -> tuple[dict[str, np.nd
             for keep in (slice(FAST), slice(FAST, None))
         ]
         less = [parts["whole"] - parts[name] for name in ("kernel", "semi-bias", "query side")]
-        three = torch.stack([parts["whole"], less[0], parts["kernel"]])
+        three = around_the_kernel(parts)
         means = [each.mean((0, 2)) for each in (queries, keys)]
         on_code = tuple(each.expand(len(code), -1, -1) for each in means)
         of_code = tuple(each.mean((0, 2)).expand(len(prose), -1, -1) for each in (code_queries, code_keys))
@@ -203,9 +214,7 @@ def measure_heads(network, prose: Tensor, code: Tensor) -> tuple[dict[str, np.nd
             "by_passage": previous(three),
             "other": other.mean(2),
             "other_most": other.amax(2),
-            "on_code": previous(
-                torch.stack([in_code["whole"], in_code["whole"] - in_code["kernel"], in_code["kernel"]])
-            ).mean(1),
+            "on_code": previous(around_the_kernel(in_code)).mean(1),
             "curve": kernel.at(torch.arange(float(LENGTH), device=queries.device)),
         }
         for name, of in of_layer.items():
@@ -214,13 +223,13 @@ def measure_heads(network, prose: Tensor, code: Tensor) -> tuple[dict[str, np.nd
     return {name: torch.stack(of, place.get(name, -2)).numpy() for name, of in found.items()}, constants
 
 
-def choose(previous: Float[np.ndarray, "layer head"]) -> list[tuple[int, int]]:
+def choose(previous: Float[np.ndarray, "layer head"], count: int = STRONGEST) -> list[tuple[int, int]]:
     """Return the heads that give most to the word before, the strongest first.
 
     >>> choose(np.array([[0.1, 0.9], [0.5, 0.2]]))[:2]
     [(0, 1), (1, 0)]
     """
-    order = np.argsort(previous, axis=None)[::-1][:STRONGEST]
+    order = np.argsort(previous, axis=None)[::-1][:count]
     return [tuple(map(int, np.unravel_index(place, previous.shape))) for place in order]
 
 
@@ -230,8 +239,7 @@ def measure_long(network, long: Tensor, prose: Tensor) -> Float[np.ndarray, "sco
     means = [tuple(each.mean((0, 2)) for each in rows[1:]) for rows in read_layers(network, prose)]
     for (layer, queries, keys), of_layer in zip(read_layers(network, long), means, strict=True):
         parts = split(queries, keys, tuple(each.expand(len(long), -1, -1) for each in of_layer), layer)
-        scores = torch.stack([parts["whole"], parts["whole"] - parts["kernel"], parts["kernel"]])
-        found.append(previous(scores).mean(1).cpu())
+        found.append(previous(around_the_kernel(parts)).mean(1).cpu())
     return torch.stack(found, 1).numpy()
 
 
@@ -241,7 +249,7 @@ def draw_maps(network, ids: Tensor, head: tuple[int, int], constants: Sequence[C
         if number == head[0]:
             own = tuple(each[-len(ids) :] for each in constants[number])
             parts = split(queries, keys, own, layer)
-    scores = torch.stack([parts["whole"], parts["whole"] - parts["kernel"], parts["kernel"]])[:, 0, head[1]]
+    scores = around_the_kernel(parts)[:, 0, head[1]]
     return mask_future(scores).softmax(-1)[:, :shown, :shown].cpu().numpy()
 
 
@@ -276,14 +284,11 @@ def lose_words(network, ids: Tensor, strongest: Sequence[tuple[int, int]], const
         from all layers and from the layers of the strongest.
     """
     layers = list(reading.load(network).layers)
-    positions, generator = ids.shape[1], torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     turned = [with_random_angles(each, layers[0].positions, generator) for each in constants]
 
     def kernel_map(layer, of):
-        query, key = (
-            rotate(each[:, :, None].expand(-1, -1, positions, -1), layers[layer].positions) for each in of[layer]
-        )
-        return layers[layer].scale * query @ key.mT
+        return kernel_of(of[layer], layers[layer], ids.shape[1])
 
     ways = {
         "kernel": lambda layer, scores: mask_future(kernel_map(layer, constants)).softmax(-1),

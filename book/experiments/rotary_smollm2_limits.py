@@ -10,15 +10,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analysis.core.positions import Rotary
 from analysis.models import pretrained
 from analysis.transformer.rotary import rotate
 from book.experiments.rotary_smollm2 import (
     LENGTH,
     MODEL,
     PROSE,
-    Constants,
+    around_the_kernel,
     choose,
+    kernel_of,
     of_others,
     previous,
     read_layers,
@@ -99,8 +99,7 @@ def see(network, ids: Tensor, of: Tensor | None = None) -> Float[np.ndarray, "sc
     ):
         own = [of_others(each) if of is None else means_of(each, len(ids)) for each in others]
         parts = split(queries, keys, (own[0], own[1]), layer)
-        scores = torch.stack([parts["whole"], parts["whole"] - parts["kernel"], parts["kernel"]])
-        found.append(previous(scores).mean(1).cpu())
+        found.append(previous(around_the_kernel(parts)).mean(1).cpu())
     return torch.stack(found, 1).numpy()
 
 
@@ -133,8 +132,7 @@ def swap(network, ids: Tensor, strongest) -> Float[np.ndarray, "with head layer 
     First without it, then with it alone. A head's own kernel is among them.
     """
     layers = list(read_layers(network, ids))
-    kernels = [kernel_of((of_others(queries), of_others(keys)), layer.positions, layer.scale, ids.shape[1])
-               for layer, queries, keys in layers]  # fmt: skip
+    kernels = [kernel_of((of_others(queries), of_others(keys)), layer, ids.shape[1]) for layer, queries, keys in layers]
     alone = torch.stack([previous(each).mean(0) for each in kernels])
     without = []
     for number, head in strongest:
@@ -143,12 +141,6 @@ def swap(network, ids: Tensor, strongest) -> Float[np.ndarray, "with head layer 
         whole = layer.scale * query @ key.mT
         without.append(torch.stack([previous(whole - kernel).mean(0) for kernel in kernels]))
     return torch.stack([torch.stack(without), alone.expand(len(strongest), -1, -1)]).cpu().numpy()
-
-
-def kernel_of(constants: Constants, rotary: Rotary, scale: float, positions: int):
-    """Return what two constants add to the scores ``(passage, head, query, key)``."""
-    query, key = (rotate(each[:, :, None].expand(-1, -1, positions, -1), rotary) for each in constants)
-    return scale * query @ key.mT
 
 
 EXPERIMENT = Experiment(

@@ -10,9 +10,9 @@ from torch.nn.functional import cross_entropy
 
 from analysis.models import attention_hooks, pretrained
 from analysis.transformer.attention import mask_future
+from book.experiments.rotary_smollm2 import MODEL, choose, draw_heads
 from book.publish.records import Experiment, Result
 
-MODEL = "smollm2"
 LENGTH, SEQUENCES = 32, 8
 """Tokens before they are repeated, and sequences of them."""
 SPECIAL = 17
@@ -66,15 +66,11 @@ def measure(network, ids: Tensor) -> dict[str, np.ndarray]:
 
     losses = [lose(network, ids, watch)]
     induction, previous = torch.stack([found[layer] for layer in sorted(found)], 1).cpu().numpy()
-    order = np.argsort(induction, axis=None)[::-1][:SILENCED]
-    best = [tuple(map(int, np.unravel_index(place, induction.shape))) for place in order]
+    best = choose(induction, SILENCED)
     losses.append(lose(network, ids, silence(best)))
     drawn = np.random.default_rng(0)
-    pool = [(layer, head) for layer, _ in best for head in range(induction.shape[1]) if (layer, head) not in best]
-    pool = sorted(set(pool))
-    for _ in range(DRAWS):
-        others = [pool[place] for place in drawn.choice(len(pool), SILENCED, replace=False)]
-        losses.append(lose(network, ids, silence(others)))
+    pool = sorted({(layer, head) for layer, _ in best for head in range(induction.shape[1])} - {*best})
+    losses += [lose(network, ids, silence(draw_heads(pool, SILENCED, drawn))) for _ in range(DRAWS)]
     return {"induction": induction, "previous": previous, "best": np.array(best), "loss": np.array(losses)}
 
 

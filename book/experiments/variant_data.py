@@ -30,7 +30,7 @@ from book.lab.dna.fasta import Gene, read_fasta
 from book.lab.dna.kmers import kmers, unknown_share
 from book.lab.dna.phase import fill_letters
 from book.lab.dna.simulate import Backbone, invent_backbones, read_backbones
-from book.lab.dna.sites import word_counts
+from book.lab.dna.sites import telling_words, word_counts
 from book.lab.dna.splits import split, unit_names
 from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value, data_folder
@@ -172,12 +172,7 @@ def find_telling_words(genes: Sequence[Gene]) -> dict[str, str]:
     {'AAAAAAAAAAAA': 'a'}
     """
     counts = word_counts(genes)
-    common = {word: of_class.most_common(1)[0] for word, of_class in counts.items()}
-    return {
-        word: label
-        for word, (label, count) in common.items()
-        if counts[word].total() >= LEAST and count >= PURE * counts[word].total()
-    }
+    return {word: counts[word].most_common(1)[0][0] for word in telling_words(counts, PURE, LEAST)}
 
 
 def count_telling_words(gene: Gene, label: str, telling: dict[str, str]) -> int:

@@ -22,10 +22,10 @@ from analysis.models.reading import load
 from analysis.representations.anisotropy import mean_pairwise_cosine
 from analysis.statistics import normality
 from analysis.transformer.activations import LayerActivations
-from analysis.transformer.encoder import run_layer
 from analysis.transformer.layernorm import apply_norm
 from book.experiments import variant_measures, variant_seeds
 from book.lab import classifier_survey, map_counts
+from book.lab.ablation import change_each_head
 from book.lab.classifier_runs import find_run
 from book.lab.dna.fasta import Gene
 from book.lab.ladder import measure_controls
@@ -161,15 +161,11 @@ def level_heads(
 
 def _level(model: nn.Module, stations: Sequence[LayerActivations]) -> np.ndarray:
     layers, own = load(model).encoder_layers(), _logits(model, stations[-1].second)
-    effects = np.zeros((len(layers), layers[0].attention.heads))
-    for level, head in np.ndindex(effects.shape):
-        edited = stations[level].attention.clone()
-        edited[head] = 1 / edited.shape[-1]
-        x = run_layer(stations[level].x, layers[level], patched_attention=edited).second
-        for later in layers[level + 1 :]:
-            x = run_layer(x, later).second
-        effects[level, head] = float((_logits(model, x) - own).norm() / own.norm())
-    return effects
+    effects = []
+    for level, station in enumerate(stations):
+        by_head = change_each_head(station.x, layers[level:], 1 / len(station.x))
+        effects.append([float((_logits(model, rows) - own).norm() / own.norm()) for rows in by_head])
+    return np.array(effects)
 
 
 def _logits(model: nn.Module, rows: Float[Tensor, "position model"]) -> Float[Tensor, " class"]:

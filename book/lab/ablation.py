@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity, scaled_dot_product_attention
 from analysis.core.weights import EncoderLayer
 from analysis.maps import gates
 from analysis.models import attention_hooks
-from analysis.transformer.encoder import run_layer
+from analysis.transformer.encoder import encode_layer, run_layer
 
 EMPTY = 1e-6  # a row with less left than this stays as it was
 
@@ -130,6 +130,19 @@ def run_without(x: Tensor, layers: Sequence[EncoderLayer], take: Take, change: C
         shares.append(taken.sum(-1, keepdim=True))
         x = run_layer(x, layer, patched_attention=change(maps, taken)).second
     return x, shares
+
+
+def change_each_head(
+    x: Tensor, layers: Sequence[EncoderLayer], weight: float | int
+) -> Float[Tensor, "head position model"]:
+    """Give all of one head's map in the first of the layers the same weight; return the rows at the end, by head."""
+    maps = run_layer(x, layers[0]).attention
+    heads, changed = range(len(maps)), maps.repeat(len(maps), 1, 1, 1)  # one copy for each head that is changed
+    changed[heads, heads] = weight
+    rows = run_layer(x.expand(len(maps), *x.shape), layers[0], patched_attention=changed).second
+    for layer in layers[1:]:
+        rows = encode_layer(rows, layer)
+    return rows
 
 
 def turned(rows: Tensor, whole: Tensor) -> float:

@@ -1,7 +1,8 @@
-"""A stranger's CI runs the script that developers run, under each Python that make looks for, and keeps the pages."""
+"""A stranger's CI and image of the book: the script that developers run, each Python, the files that are named."""
 
 import os
 import re
+import subprocess
 
 import yaml
 
@@ -25,3 +26,20 @@ def test_actions_are_named_by_commit_in_what_others_copy_too():
     actions = [action for path in files for action in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))]
     assert actions
     assert [action for action in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
+
+
+def test_a_binder_installs_what_the_book_pins():
+    for line in (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").splitlines():
+        if named := re.match(r"-[rc] (\S+)", line):
+            assert (ROOT / "binder" / named[1]).exists()
+    subprocess.run(["bash", "-n", str(ROOT / "binder" / "postBuild")], check=True)
+
+
+def test_the_image_runs_targets_that_are_there_and_leaves_out_what_is_made():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in re.findall(r"\bmake (\w+)$", text, re.M))
+    left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert {".git", "_build", ".venv*"} <= set(left_out)
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in tracked if name.split("/")[0] in left_out]

@@ -81,12 +81,14 @@ def test_a_model_without_its_tokens_or_mlps_is_refused_where_it_must_run(tmp_pat
     assert choose_inputs(str(folder), own="minilm", device="cpu", families=BOTH, whole=False).other_model
 
 
-def test_nothing_stands_in_for_a_model_that_a_reader_names(monkeypatch):
+def test_nothing_stands_in_for_a_model_that_a_reader_names(monkeypatch, tmp_path):
     monkeypatch.setenv("ANALYSIS_SOURCES", "bundled")
     with pytest.raises(checkpoints.NotFound, match="'gpt2' is in none of bundled"):
         choose_inputs("gpt2", own="gpt2-mini", device="cpu")
     with pytest.raises(checkpoints.NotFound, match="unknown model 'no-such'"):
         choose_inputs("no-such", own="gpt2-mini", device="cpu")
+    own = str(write_model(tmp_path / "own", GPT2))  # where the book's own is not here, its stand-in says the family
+    assert choose_inputs(own, own="gpt2", device="cpu", whole=False).other_model
 
 
 def test_a_readers_texts_are_read_and_a_count_is_the_most(tmp_path):

@@ -1,5 +1,6 @@
 """One chapter executed with another model or texts: into a folder of its own, and the book stays as it is."""
 
+import copy
 import hashlib
 import json
 import shutil
@@ -7,7 +8,9 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
+from myst_nb.core.read import read_myst_markdown_notebook
 
 from analysis.core.files import MARK
 from book.__main__ import main
@@ -21,8 +24,12 @@ CHAPTER = (
 # Tiny
 
 ```{code-cell} ipython3
+WIDTH = 3
+```
+
+```{code-cell} ipython3
 :tags: [parameters]
-MODEL = "its own"
+MODEL = "its own"   # any GPT-2
 TEXTS = None
 DEVICE = "auto"
 ```
@@ -92,7 +99,7 @@ def test_a_cell_that_raises_is_named_and_what_was_there_before_stays(book, tmp_p
     edit(book / "book" / "my-tiny.md", "double(21)", "double(None)")
     result = execute(book, out, DEVICE="cpu")
     assert result.returncode == 1
-    assert "Failed: my-tiny, cell 4 of 4: TypeError" in result.stderr
+    assert "Failed: my-tiny, cell 5 of 5: TypeError" in result.stderr
     (out / MARK).unlink()
     left = {path.name: path.read_text() for path in out.iterdir()}
     assert left == dict.fromkeys(("my-tiny.ipynb", "run.json"), "of an earlier run")
@@ -166,3 +173,42 @@ def test_a_path_is_text_on_the_page_and_marks_nothing_up(path):
     code = [node.astext() for node in tree.findall() if node.tagname == "literal"]
     assert code == [" ".join(path.splitlines())]
     assert [node.tagname for node in tree.findall() if node.tagname in ("raw", "problematic", "literal_block")] == []
+
+
+@pytest.fixture
+def notebook():
+    return read_myst_markdown_notebook(CHAPTER, path="tiny.md")
+
+
+def test_names_are_those_of_the_tagged_cell(notebook):
+    assert runs.parameters(notebook) == ["MODEL", "TEXTS", "DEVICE"]
+    notebook.cells[2].metadata.pop("tags")
+    assert runs.parameters(notebook) == []
+
+
+def test_values_are_set_in_a_cell_of_their_own_after_the_tagged_one(notebook):
+    before = copy.deepcopy(notebook)
+    injected = runs.inject(notebook, {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"})
+    assert notebook == before, "the notebook itself was changed"
+    assert [cell.source for cell in injected.cells if cell.cell_type == "code"][:2] == [
+        cell.source for cell in notebook.cells if cell.cell_type == "code"
+    ][:2]
+    new = injected.cells[3]
+    assert new.metadata["tags"] == ["injected-parameters"]
+    variables = {}
+    exec(new.source, variables)
+    assert {name: variables[name] for name in ("MODEL", "DEVICE")} == {"MODEL": "my \"own\" 'model'", "DEVICE": "cpu"}
+    assert "TEXTS" not in variables
+    nbformat.validate(injected)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"WIDTH": "3"}, "no parameter WIDTH, .* it has MODEL, TEXTS, DEVICE"),
+        ({"MODEL": "x", "SEED": "1", "DEPTH": "2"}, "no parameter DEPTH, SEED, so setting it would have no effect"),
+    ],
+)
+def test_a_parameter_that_the_chapter_has_not_is_refused_by_name(notebook, values, message):
+    with pytest.raises(LookupError, match=message):
+        runs.inject(notebook, values)
