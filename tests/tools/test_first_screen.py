@@ -115,11 +115,8 @@ def test_eleven_of_twelve_heads_prefer_the_late_half():
 
 def test_the_bars_are_the_numbers_of_the_chapter_and_say_what_the_title_says():
     lines, numbers = words(DRAWN["finding-sink.svg"]), recorded("evidence/sink")["numbers"]
-    named = {
-        "deleted": "deleted",
-        "as much deleted at random": "at-random",
-        "handed to the other words": "renormalised",
-    }
+    named = {"deleted": "deleted", "as much deleted at random": "at-random"}
+    named |= {"handed to the other words": "renormalised"}
     due = [float(numbers[f"gates-sink-{name}"]) for name in named.values()]
     shown = [float(lines[lines.index(line) + 1]) for line in named]
     assert shown == pytest.approx(due, abs=6e-4)
@@ -174,12 +171,8 @@ def test_badges_say_what_the_repository_says():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [(every, held)] = re.findall(r"make (\d+) claims.*? (\d+) reproduced", README, re.DOTALL)
     python = project["requires-python"].removeprefix(">=")
-    due = {
-        "claims": f"{held} of {every} reproduced",
-        "python": f"{python} or newer",
-        "licence": project["license"],
-        "network": "not needed",
-    }
+    due = {"claims": f"{held} of {every} reproduced", "python": f"{python} or newer", "network": "not needed"}
+    due |= {"licence": project["license"]}
     for name, said in due.items():
         assert words((PLACE / f"badge-{name}.svg").read_text(encoding="utf-8")) == [name, said], f"edit {name}.svg"
         assert f"(book/assets/badge-{name}.svg)" in README

@@ -238,13 +238,8 @@ class TestPageWithAStudy:
     """What a reader sees of a page's code."""
 
     def test_no_visible_line_wraps(self, path):
-        found = [
-            line
-            for cell in code_cells(path)
-            if not hidden(cell)
-            for line in cell.source.splitlines()
-            if len(line) > LONGEST_LINE
-        ]
+        lines = [line for cell in code_cells(path) if not hidden(cell) for line in cell.source.splitlines()]
+        found = [line for line in lines if len(line) > LONGEST_LINE]
         assert not found, f"{path.name}: more than {LONGEST_LINE} characters in {found}"
 
     def test_what_only_calls_a_study_is_not_visible(self, path):
@@ -260,14 +255,9 @@ class TestPageWithAStudy:
 
 def labels(text: str) -> list[str]:
     """Return the labels that a page defines."""
-    patterns = (
-        r"^\(([\w:.-]+)\)=\s*$",
-        r"^:(?:label|name):\s*(\S+)",
-        r"\$\$\s*\(([\w:.-]+)\)",
-        r"^\s+name:\s*([\w:.-]+)$",
-    )
+    forms = r"^\(([\w:.-]+)\)=\s*$", r"^:(?:label|name):\s*(\S+)", r"\$\$\s*\(([\w:.-]+)\)", r"^\s+name:\s*([\w:.-]+)$"
     body = text.split("\n---\n", 1)[-1]
-    return [name for pattern in patterns for name in re.findall(pattern, body, re.MULTILINE)]
+    return [name for form in forms for name in re.findall(form, body, re.MULTILINE)]
 
 
 def test_labels_are_unique():
