@@ -132,9 +132,8 @@ def previous_token_maps() -> list[np.ndarray]:
     texts = pretrained.tokenizer(files)(passages(), truncation=True, max_length=96).input_ids
     ids, layer = torch.tensor([text for text in texts if len(text) == 96]), model.layers[1]
     with torch.no_grad():
-        x = apply_norm(
-            pretrained.load(files)(ids, output_hidden_states=True).hidden_states[1], model.norm("attention", 1)
-        )
+        streams = pretrained.load(files)(ids, output_hidden_states=True).hidden_states
+        x = apply_norm(streams[1], model.norm("attention", 1))
         query, key = project(x, layer.W_Q, layer.b_Q), project(x, layer.W_K, layer.b_K)
         kernel = distance_kernel(query.mean((0, 2)), key.mean((0, 2)), layer.positions)
         alone, scores = kernel.at((place[:, None] - place).flatten().float())[5], compute_scores(x, layer)[:, 5]
