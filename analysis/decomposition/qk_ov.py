@@ -319,9 +319,7 @@ def rotary_qk_matrix(weights: AttentionLayer, offset: float | int, base: float |
     """
     weights = weights.plain()
     R = rotation(offset, weights.channel, base).to(weights.W_Q)
-    return einsum(
-        weights.W_Q, R, weights.W_K, "head model channel, channel turned, head other turned -> head model other"
-    )
+    return einsum(weights.W_Q, R, weights.W_K, "head model channel, channel turned, head out turned -> head model out")
 
 
 def rotary_remainder(offsets: int, channel: int, base: float | int = 10000.0) -> Float[Tensor, " rank"]:

@@ -248,19 +248,12 @@ def _permute(targets: Iterable[_Matrix], sources: Iterable[_Matrix], seed: int) 
 def _matrices(network: Any) -> list[_Matrix]:
     """List the weight matrices of a module, of a layer's weights, or of layers, always in the same order."""
     if isinstance(network, nn.Module):
-        return [
-            part
-            for name, weight in network.named_parameters()
-            if weight.ndim == 2
-            for part in _split(name, weight, network)
-        ]
+        return [part for name, W in network.named_parameters() if W.ndim == 2 for part in _split(name, W, network)]
     if isinstance(network, Sequence):
         return [matrix for layer in network for matrix in _matrices(layer)]
     values = {field.name: getattr(network, field.name) for field in fields(network)}
     own = [_Matrix(name in ("W_Q", "W_K"), value) for name, value in values.items() if name.startswith("W_")]
-    return own + [
-        matrix for value in values.values() if hasattr(value, "__dataclass_fields__") for matrix in _matrices(value)
-    ]
+    return own + [matrix for of in values.values() if hasattr(of, "__dataclass_fields__") for matrix in _matrices(of)]
 
 
 def _split(name: str, weight: Tensor, module: nn.Module) -> list[_Matrix]:

@@ -80,9 +80,7 @@ def read_queries_and_keys(family: Family, config: Config, tensors: Tensors, laye
     return QueriesAndKeys(
         **maps,
         scale=family.scale(config, layer, channel),
-        norm=next(
-            (norm for norm in _read_norms(family, config, tensors, layer, maps["W_Q"]) if norm.place == "input"), None
-        ),
+        norm=next((n for n in _read_norms(family, config, tensors, layer, maps["W_Q"]) if n.place == "input"), None),
         positions=None if positions is None else moved(positions, maps["W_Q"].device),
         normalised=expected.query_key_norm(family, config, layer) is not None,
         sinks=tensors.need(f"{path}.{family.sinks}") if family.sinks else None,
@@ -116,9 +114,7 @@ def _read_norm(
     )
 
 
-def _read_query_key_norm(
-    config: Config, tensors: Tensors, names: QueryKeyNames, path: str, W_Q: Tensor
-) -> QueryKeyNorm:
-    bare = W_Q.new_ones(W_Q.shape[2]) if names.bare else None
-    query, key = (_read_norm(config, tensors, f"{path}.{name}", names, bare=bare) for name in (names.query, names.key))
-    return QueryKeyNorm(query, key, names.whole, names.after_rotation)
+def _read_query_key_norm(config: Config, tensors: Tensors, of: QueryKeyNames, path: str, W_Q: Tensor) -> QueryKeyNorm:
+    bare = W_Q.new_ones(W_Q.shape[2]) if of.bare else None
+    query, key = (_read_norm(config, tensors, f"{path}.{name}", of, bare=bare) for name in (of.query, of.key))
+    return QueryKeyNorm(query, key, of.whole, of.after_rotation)

@@ -85,14 +85,12 @@ def _without_numbers(checkpoint: Checkpoint, dtype: torch.dtype) -> torch.nn.Mod
     """Build a model on ``meta``, and compute its buffers as the library does for a model that it loads."""
     from transformers import MODEL_MAPPING, AutoModel
 
-    configuration = library_configuration(checkpoint)
-    if type(configuration) not in MODEL_MAPPING:
-        raise ValueError(f"the library builds no whole {configuration.model_type}: there is nothing to run")
+    config = library_configuration(checkpoint)
+    if type(config) not in MODEL_MAPPING:
+        raise ValueError(f"the library builds no whole {config.model_type}: there is nothing to run")
     own = torch.float32 if dtype == torch.float64 else dtype  # what is computed in float32 is made so, then converted
     with quiet_library(checkpoint), torch.device("meta"):
-        model = AutoModel.from_config(
-            configuration, attn_implementation="eager", experts_implementation="eager", dtype=own
-        )
+        model = AutoModel.from_config(config, attn_implementation="eager", experts_implementation="eager", dtype=own)
     with torch.no_grad():
         for module in model.modules():
             if buffers := {name: each for name, each in module._buffers.items() if each is not None}:

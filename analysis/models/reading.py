@@ -225,9 +225,7 @@ class Model:
         """
         own = self.family.norms
         inside = {"attention" if norm is own[0] else norm.place: norm.path for norm in own}
-        paths = {
-            which: path[1:] if path.startswith("/") else f"{self.family.layer}.{path}" for which, path in inside.items()
-        }
+        paths = {which: p[1:] if p.startswith("/") else f"{self.family.layer}.{p}" for which, p in inside.items()}
         rest = self.rest.norms if self.rest else {}
         paths |= {which: f"{self.family.layer}.{path}" if which == "mlp" else path for which, path in rest.items()}
         return {which: self.tensors.prefix + path for which, path in paths.items()}

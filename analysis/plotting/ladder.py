@@ -100,9 +100,8 @@ def lines(
     for panel, ylabel, (title, ladder) in zip(axes.flat, ylabels, panels.items(), strict=True):
         draw_lines(panel, ladder, colours=colours)
         layers = np.arange(len(ladder.trained))
-        panel.set(
-            xlabel=xlabel, ylabel=ylabel, title=title, xticks=layers[::2] if len(layers) * columns > 30 else layers
-        )
+        xticks = layers[::2] if len(layers) * columns > 30 else layers
+        panel.set(xlabel=xlabel, ylabel=ylabel, title=title, xticks=xticks)
     share_legend(figure, axes.flat, ax)
     return figure
 
@@ -128,9 +127,7 @@ def points(
 
 def share_legend(figure: Figure, panels: Iterable[Axes], ax: style.Panels | None = None) -> None:
     """Put one legend under the panels, or into the first of those that are given, with the trained network first."""
-    handles = {
-        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-    }
+    handles = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     labels = sorted(handles, key=lambda label: label != "trained")
     columns = len(labels) if len(labels) <= 4 else -(-len(labels) // 2)
     style.legend(figure, ax, [handles[label] for label in labels], labels, columns)

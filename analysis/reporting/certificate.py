@@ -199,9 +199,7 @@ def _inputs(checkpoint: Checkpoint, model: torch.nn.Module, text: str, longest: 
     return {name: value.expand(2, *value.shape[1:]).clone() for name, value in inputs.items()}, "; ".join(said)
 
 
-def _ids(
-    checkpoint: Checkpoint, config: Any, text: str, longest: int, generator: torch.Generator
-) -> tuple[Tensor, str]:
+def _ids(checkpoint: Checkpoint, config: Any, text: str, longest: int, drawn: torch.Generator) -> tuple[Tensor, str]:
     """Return the ids of a text; random ones where no tokenizer lies beside the model."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
     length = min([longest, *(limit for limit in limits if limit and limit > 0)])
@@ -211,7 +209,7 @@ def _ids(
         ]
         return ids, f"a text that begins {text[:40]!r} (sha256 {digest(text)})"
     except NotFound:
-        return torch.randint(2, config.vocab_size, (1, length), generator=generator), "random ids (no tokenizer)"
+        return torch.randint(2, config.vocab_size, (1, length), generator=drawn), "random ids (no tokenizer)"
 
 
 def _uncovered(reads: list[Model], offloaded: Offloaded, inputs: dict[str, Tensor]) -> Iterator[str]:
@@ -283,9 +281,7 @@ def _page(certificate: Certificate, files: dict[str, str]) -> str:
     ]
     heads = "Each layer and head"
     sections = [
-        Section(
-            "What was compared", "Layers and heads are counted from 0.", rows=list(_rows(certificate)), said=places
-        ),
+        Section("What was compared", "Layers and heads are counted from 0.", rows=[*_rows(certificate)], said=places),
         *(
             Section(
                 f"{heads}, {of.stack}" if of.stack else heads,

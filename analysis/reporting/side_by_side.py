@@ -10,7 +10,7 @@ from analysis.reporting import figures
 from analysis.reporting.comparison import HEADS, compare, measure_heads
 from analysis.reporting.measurement import Measurement
 from analysis.reporting.page import Section
-from analysis.reporting.summary import Statement, statements
+from analysis.reporting.summary import statements
 
 SAID = 6
 """Statements about the second model, at most: the first has the page."""
@@ -32,9 +32,9 @@ def make_side_by_side(measured: Measurement, other: Measurement) -> Section:
     digests = [{value for name, value in of.about.items() if name.startswith("sha256")} for of in (measured, other)]
     same = digests[0] == digests[1]
     files = "Their files are the same." if same else "Both read the same texts, each with its own tokenizer."
-    panels = {
-        f"{words}: {letter}": of[name] for name, words in shown.items() for letter, of in zip("AB", (own, theirs))
-    }
+    panels = {f"{words}: {x}": of[name] for name, words in shown.items() for x, of in zip("AB", (own, theirs))}
+    compared = compare(other)
+    unusual = statements(other, compared)[:SAID] if compared else ["It was not compared with its controls."]
     return Section(
         title,
         f"{called} {files} What B does and none of its own controls:",
@@ -42,15 +42,8 @@ def make_side_by_side(measured: Measurement, other: Measurement) -> Section:
         "Heat maps of layers and heads, those of the first model on the left, those of the second on the right.",
         "A cell is a head; all from 0 to 1, means over the texts that the controls read.",
         _changes(own, theirs) or _middles(own, theirs, shown),
-        said=_say_unusual(other),
+        said=unusual or ["Nothing."],
     )
-
-
-def _say_unusual(measured: Measurement) -> list[Statement | str]:
-    comparisons = compare(measured)
-    if comparisons is None:
-        return ["It was not compared with its controls."]
-    return [*statements(measured, comparisons)[:SAID]] or ["Nothing."]
 
 
 def _changes(own: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> list[dict[str, str]]:

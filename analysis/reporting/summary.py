@@ -48,11 +48,8 @@ def statements(measured: Measurement, comparisons: Comparisons | None) -> list[S
         return _positions(measured)
     layers = [(name, of) for name, of in comparisons.layers.items() if of.outside.any()]
     layers.sort(key=lambda pair: -(pair[1].beyond / pair[1].least)[pair[1].outside].max())
-    return [
-        *_heads(measured, comparisons.candidates),
-        *_positions(measured),
-        *(_layers(of, LAYERS[name]) for name, of in layers),
-    ]
+    layered = (_layers(of, LAYERS[name]) for name, of in layers)
+    return [*_heads(measured, comparisons.candidates), *_positions(measured), *layered]
 
 
 def _said_plainer(candidate: UnusualHead, candidates: Sequence[UnusualHead]) -> bool:

@@ -184,9 +184,7 @@ class _Watch:
         alone = torch.diag_embed(mixed[:, -1].mT).movedim(-1, 1).transpose(2, 3)  # a row for each head, all else zero
         alone = alone.reshape(texts, heads, -1)
         by_head = module.forward(alone) - module.forward(torch.zeros_like(alone))
-        scores, attention = (
-            each.reshape(texts, heads, n, -1) for each in (self.softmax.scores, self.softmax.attention)
-        )
+        scores, attention = (x.reshape(texts, heads, n, -1) for x in (self.softmax.scores, self.softmax.attention))
         with torch._C.DisableTorchFunction():  # from here on nothing is the model's
             computed_in = torch.float32 if self.dtype in HALF else self.dtype
             read = load(self.checkpoint, stack=self.read.family.stack, dtype=computed_in)

@@ -225,11 +225,8 @@ class _Split:
         target = self.into[next(path for path, module in names.items() if module is self.head)]
         like = next(iter(self.read.layers[-1].norms), None)
         for path, value in self.out.items():
-            if (
-                like is None
-                or path not in self.into
-                or not (self._same(self.into[path], last) and self._same(value, target))
-            ):
+            passes = path in self.into and self._same(self.into[path], last) and self._same(value, target)
+            if like is None or not passes:
                 continue
             parts = [getattr(names[path], part, None) for part in ("weight", "bias")]
             gain = torch.ones_like(like.gain) if parts[0] is None else parts[0]

@@ -142,14 +142,11 @@ def build(
         matrix[rows, columns] = value
         return matrix
 
-    eye, earlier = torch.eye(vocab, dtype=dtype), torch.ones(length - offset, dtype=dtype).diag(-offset)
+    eye, back = torch.eye(vocab, dtype=dtype), torch.ones(length - offset, dtype=dtype).diag(-offset)
     # Layer 1 looks `offset` positions back and stores what it finds; layer 2 looks for its own token in that store.
-    first = Layer(
-        block(position, position, beta * (2 * earlier - 1)), block(stored, token, eye), block(token, token, eye)
-    )
-    second = Layer(
-        block(token, stored, beta * similarity.to(dtype)), block(token, token, gain * eye), block(token, token, 0 * eye)
-    )
+    first = Layer(block(position, position, beta * (2 * back - 1)), block(stored, token, eye), block(token, token, eye))
+    same = beta * similarity.to(dtype)
+    second = Layer(block(token, stored, same), block(token, token, gain * eye), block(token, token, 0 * eye))
     return InductionHead(first, second, vocab, length)
 
 

@@ -111,9 +111,8 @@ def yarn(rotary: Rotary, factor: float | int, length: int, *, fast: float | int 
     low, high = max(math.floor(index(fast)), 0), min(math.ceil(index(slow)), r - 1)
     ramp = ((torch.arange(r // 2) - low) / (high - low or 1e-3)).clamp(0, 1).to(rotary.frequencies)
     mixed = rotary.frequencies * (1 - ramp) + rotary.frequencies / factor * ramp
-    return replace(
-        rotary, frequencies=mixed, scaling="yarn", attention_factor=0.1 * math.log(factor) + 1 if factor > 1 else 1.0
-    )
+    stretch = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
+    return replace(rotary, frequencies=mixed, scaling="yarn", attention_factor=stretch)
 
 
 def _check_factor(factor: float | int) -> None:

@@ -61,9 +61,8 @@ class OnGPU(torch.Tensor):
         kwargs = dict(kwargs or {})
         name, given = func._schema.name.removeprefix("aten::"), tree_leaves((args, kwargs))
         here = any(isinstance(x, OnGPU) for x in given)
-        strange = [
-            x for x in given if isinstance(x, torch.Tensor) and not isinstance(x, OnGPU) and (x.ndim or name in STRICT)
-        ]
+        there = (x for x in given if isinstance(x, torch.Tensor) and not isinstance(x, OnGPU))
+        strange = [x for x in there if x.ndim or name in STRICT]
         indices_only = name not in MIXES or (name.startswith(("index", "_index")) and not isinstance(args[0], OnGPU))
         if here and strange and indices_only:
             raise AssertionError(

@@ -50,11 +50,6 @@ assert (ours - cache["blocks.1.attn.hook_pattern"]).abs().max() < 1e-6
 def test_a_cache_of_transformer_lens_is_taken_apart_as_the_page_says():
     page = (packages.ROOT / "book" / "how-do-i.md").read_text(encoding="utf-8")
     (cell,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    ran = subprocess.run(
-        [packages.python(), "-c", CACHE.format(page=cell)],
-        cwd=packages.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, told = [packages.python(), "-c", CACHE.format(page=cell)], {"capture_output": True, "text": True}
+    ran = subprocess.run(command, cwd=packages.ROOT, check=False, **told)
     assert ran.returncode == 0, ran.stderr[-2000:]

@@ -128,9 +128,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-@pytest.mark.parametrize(
-    "path", sorted((SUITE / "attention_conformance" / "adapters").glob("*.py")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", sorted(SUITE.glob("attention_conformance/adapters/*.py")), ids=lambda p: p.stem)
 def test_an_adapter_has_at_most_forty_lines_of_code(path):
     assert code_lines(path) <= LINES
 

@@ -115,11 +115,8 @@ def test_eleven_of_twelve_heads_prefer_the_late_half():
 
 def test_the_bars_are_the_numbers_of_the_chapter_and_say_what_the_title_says():
     lines, numbers = words(DRAWN["finding-sink.svg"]), recorded("evidence/sink")["numbers"]
-    named = {
-        "deleted": "deleted",
-        "as much deleted at random": "at-random",
-        "handed to the other words": "renormalised",
-    }
+    named = {"deleted": "deleted", "as much deleted at random": "at-random"}
+    named |= {"handed to the other words": "renormalised"}
     due = [float(numbers[f"gates-sink-{name}"]) for name in named.values()]
     shown = [float(lines[lines.index(line) + 1]) for line in named]
     assert shown == pytest.approx(due, abs=6e-4)
@@ -135,9 +132,8 @@ def previous_token_maps() -> list[np.ndarray]:
     texts = pretrained.tokenizer(files)(passages(), truncation=True, max_length=96).input_ids
     ids, layer = torch.tensor([text for text in texts if len(text) == 96]), model.layers[1]
     with torch.no_grad():
-        x = apply_norm(
-            pretrained.load(files)(ids, output_hidden_states=True).hidden_states[1], model.norm("attention", 1)
-        )
+        streams = pretrained.load(files)(ids, output_hidden_states=True).hidden_states
+        x = apply_norm(streams[1], model.norm("attention", 1))
         query, key = project(x, layer.W_Q, layer.b_Q), project(x, layer.W_K, layer.b_K)
         kernel = distance_kernel(query.mean((0, 2)), key.mean((0, 2)), layer.positions)
         alone, scores = kernel.at((place[:, None] - place).flatten().float())[5], compute_scores(x, layer)[:, 5]
@@ -174,12 +170,8 @@ def test_badges_say_what_the_repository_says():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [(every, held)] = re.findall(r"make (\d+) claims.*? (\d+) reproduced", README, re.DOTALL)
     python = project["requires-python"].removeprefix(">=")
-    due = {
-        "claims": f"{held} of {every} reproduced",
-        "python": f"{python} or newer",
-        "licence": project["license"],
-        "network": "not needed",
-    }
+    due = {"claims": f"{held} of {every} reproduced", "python": f"{python} or newer", "network": "not needed"}
+    due |= {"licence": project["license"]}
     for name, said in due.items():
         assert words((PLACE / f"badge-{name}.svg").read_text(encoding="utf-8")) == [name, said], f"edit {name}.svg"
         assert f"(book/assets/badge-{name}.svg)" in README

@@ -12,13 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = "README.md", "book/how-do-i.md"
-ELSEWHERE = (
-    "transformer_lens",
-    "peft",
-    "cross_parts",
-    "looked_at",
-    "my-model",
-)  # a cell that needs another package, or a reader's own files
+# a cell that needs another package, or a reader's own files
+ELSEWHERE = ("transformer_lens", "peft", "cross_parts", "looked_at", "my-model")
 LEFT_OUT = "_build", ".venv", ".peers", ".git", "*.egg-info", "build", "__pycache__", "runs"
 MEGABYTES = 40
 CELL = re.compile(r"```(?:python|\{code-cell\}[^\n]*)\n(?:---\n.*?\n---\n|:[^\n]*\n)*(.*?)```", re.DOTALL)
@@ -41,10 +36,8 @@ def installed(tmp_path_factory):
 @pytest.mark.slow
 def test_a_wheel_holds_the_package_its_models_and_their_licences_and_nothing_else(installed):
     names = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
-        "analysis",
-        "attention_taken_apart.py",
-    }
+    packages = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert packages == {"analysis", "attention_taken_apart.py"}
     for model in ("gpt2-mini", "neox-mini", "gpt2-first-layer"):
         assert {f"analysis/bundled/{model}/{file}" for file in ("model.safetensors", "README.md")} <= names
     assert any(name.startswith("analysis/bundled/gpt2-first-layer/LICENSE") for name in names)

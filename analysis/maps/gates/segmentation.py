@@ -121,9 +121,8 @@ def background(maps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     upper, quarter = middle(weights > half, half), middle(weights < half, half)
     eighth = middle(weights < quarter, quarter)
     upper, half, quarter, eighth = (value.clamp_min(TINY).log() for value in (upper, half, quarter, eighth))
-    noise = torch.minimum(
-        torch.minimum(half - quarter, upper - half) / QUARTER, (quarter - eighth) / (EIGHTH - QUARTER)
-    )
+    spread = torch.minimum(half - quarter, upper - half) / QUARTER
+    noise = torch.minimum(spread, (quarter - eighth) / (EIGHTH - QUARTER))
     count = visible.sum(-1)[:, None].to(maps)
     own = noise / (1 - SMALL * count.clamp_min(6).rsqrt())
     noise = (count * own + POOL * own.median(-2, keepdim=True).values) / (count + POOL)

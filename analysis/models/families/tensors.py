@@ -99,6 +99,4 @@ class Tensors:
 
 
 def _fits(own: tuple[int, ...], shape: Shape) -> bool:
-    return shape is None or (
-        len(own) == len(shape) and all(size in (None, width) for size, width in zip(shape, own, strict=True))
-    )
+    return shape is None or (len(own) == len(shape) and all(a in (None, b) for a, b in zip(shape, own, strict=True)))

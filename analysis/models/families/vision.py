@@ -64,9 +64,7 @@ SIGLIP_TEXT = replace(CLIP_TEXT, name="SigLIP (text)", model_types=("siglip_text
 
 def _half(row: Family, name: str, model_types: tuple[str, ...], stack: str) -> Family:
     """Return the row of one half of a model that joins two."""
-    inside = {
-        field: f"{stack}_model.{getattr(row, field)}" for field in ("layer", "tokens", "places") if getattr(row, field)
-    }
+    inside = {key: f"{stack}_model.{getattr(row, key)}" for key in ("layer", "tokens", "places") if getattr(row, key)}
     return replace(row, name=name, model_types=model_types, stack=stack, section=f"{stack}_config", **inside)
 
 

@@ -153,9 +153,8 @@ def test_a_name_that_the_output_cannot_write_ends_no_command(tmp_path):
 @pytest.mark.parametrize("word", ["m\udcc3\udcb6del", "--out=\udcff"])
 def test_bytes_that_are_no_text_here_are_refused_before_anything_is_read(word, capsys):
     assert main(["report", word, "--weights-only"]) == 2
-    assert re.fullmatch(
-        r"error: '.*' is not text in .*: set PYTHONUTF8=1, or give another.*\n", capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"error: '.*' is not text in .*: set PYTHONUTF8=1, or give another.*\n", said)
 
 
 @pytest.fixture

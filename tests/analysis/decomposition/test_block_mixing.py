@@ -17,12 +17,8 @@ from tests.analysis.tiny import draw
 
 
 def mlp_of(model=12, hidden=30, seed=0):
-    return MlpWeights(
-        draw(model, hidden, seed=seed),
-        draw(hidden, seed=seed + 1),
-        draw(hidden, model, seed=seed + 2),
-        draw(model, seed=seed + 3),
-    )
+    shapes = (model, hidden), (hidden,), (hidden, model), (model,)
+    return MlpWeights(*(draw(*shape, seed=seed + k) for k, shape in enumerate(shapes)))
 
 
 @pytest.mark.parametrize(("blocks", "width"), [(12, 64), (5, 3), (1, 4), (3, 1)])

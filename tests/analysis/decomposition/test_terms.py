@@ -160,9 +160,7 @@ def norm(width, seed, kind="layer"):
 ROTARY = Rotary(torch.tensor([1.0, 0.3], dtype=torch.float64), 6)
 INSIDE = {
     "rotary": {"positions": ROTARY},
-    "partial rotary of neighbours with a factor": {
-        "positions": Rotary(ROTARY.frequencies, 6, "neighbours", attention_factor=1.2)
-    },
+    "partial rotary with a factor": {"positions": Rotary(ROTARY.frequencies, 6, "neighbours", attention_factor=1.2)},
     "ALiBi": {"positions": Alibi(4)},
     "buckets": {"positions": RelativeBuckets(draw_rows(8, 4, seed=20), 16, two_sided=True)},
     "a table": {"positions": ScoreTable(draw_rows(4, 5, 5, seed=21))},
@@ -170,10 +168,7 @@ INSIDE = {
     "norms of queries and keys": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32, "rms"))},
     "norms over all heads": {"qk_norm": QueryKeyNorm(norm(24, 30), norm(12, 32), whole=True)},
     "norms before the rotation": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 32)), "positions": ROTARY},
-    "norms after rotation": {
-        "qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 2), after_rotation=True),
-        "positions": ROTARY,
-    },
+    "norms after it": {"qk_norm": QueryKeyNorm(norm(6, 30), norm(6, 2), after_rotation=True), "positions": ROTARY},
     "a scale": {"scale": 0.3},
 }
 

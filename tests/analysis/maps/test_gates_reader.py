@@ -19,16 +19,13 @@ def shares(**parts):
 
 
 def cases(n):
-    third = n // 3
+    m = n // 3
     return {
-        "directional": (ideal.directional(n, third), shares(directional=1)),
+        "directional": (ideal.directional(n, m), shares(directional=1)),
         "open": (ideal.open_gate(n), shares(open=1)),
         "backward": (ideal.backward(n, 3), shares(backward=(n - 3) / n, closed=3 / n)),
         "forward": (ideal.forward(n, 2), shares(forward=(n - 2) / n, closed=2 / n)),
-        "cluster": (
-            ideal.cluster(n, range(1, 1 + third), range(4, 4 + third)),
-            shares(cluster=third / n, closed=1 - third / n),
-        ),
+        "cluster": (ideal.cluster(n, range(1, 1 + m), range(4, 4 + m)), shares(cluster=m / n, closed=1 - m / n)),
         "instance": (ideal.instance(n, 2, 9), shares(instance=1 / n, closed=1 - 1 / n)),
         "inverse directional": (
             ideal.inverse_directional(n, 5, [0, 7]),
@@ -186,12 +183,8 @@ def test_reversal_swaps_backward_and_forward_only():
 def test_renaming_tokens_moves_columns_and_rows_with_them():
     """A permutation of the tokens keeps what does not depend on neighbours: columns, the diagonal, points, rows."""
     n = 60
-    mixed = (
-        ideal.directional(n, 11)
-        + ideal.open_gate(n)
-        + ideal.instance(n, 20, 31)
-        + ideal.inverse_directional(n, 40, [2, 3, 50])
-    ) / 4
+    gates = ideal.directional(n, 11), ideal.open_gate(n), ideal.instance(n, 20, 31)
+    mixed = (sum(gates) + ideal.inverse_directional(n, 40, [2, 3, 50])) / 4
     order = torch.randperm(n, generator=torch.Generator().manual_seed(3))
     before, after = read_gates(mixed), read_gates(mixed[order][:, order])
     assert torch.allclose(before.scores, after.scores, atol=1e-12)
@@ -382,11 +375,9 @@ def test_blocks_of_causal_maps_are_exact_where_they_can_be_told_from_chance(n):
         queries = range(first, min(n, first + int(rng.integers(max(5, n // 5), n // 2))))
         keys = range(start, min(start + width, first))
         share, cells = len(keys) / (first + 1), len(queries) * len(keys)
-        if (
-            share > 0.75
-            or cells * math.log(1 / share) < 1.2 * math.log(n) ** 2 * math.log(20)
-            or len(queries) >= 0.9 * (n - keys[-1])
-        ):
+        if share > 0.75 or cells * math.log(1 / share) < 1.2 * math.log(n) ** 2 * math.log(20):
+            continue
+        if len(queries) >= 0.9 * (n - keys[-1]):
             continue
         gate = ideal.cluster(n, queries, keys, causal=True)
         reading = read_gates(gate, causal=True)
@@ -420,9 +411,7 @@ def run_probability(rates):
     )
 
 
-@pytest.mark.parametrize(
-    "rates", [[0.3] * 8, [0.9, 0.05] * 4, [0.05, 0.9] * 4, [0.1, 0.7, 1.0, 0.2, 0.4, 0.9, 0.3, 0.6]]
-)
+@pytest.mark.parametrize("rates", [[0.3] * 8, [0.9, 0.05] * 4, [0.05, 0.9] * 4, [0.1, 0.7, 1, 0.2, 0.4, 0.9, 0.3, 0.6]])
 def test_the_shortest_run_by_enumeration(rates):
     """Rows of any rates: a run one cell shorter is not yet as rare."""
     chances = [[run_probability(rates[s:end]) for end in range(s + 1, len(rates) + 1)] for s in range(len(rates))]
@@ -442,9 +431,8 @@ def test_the_tail_of_chance_goes_through_three_levels_and_on_as_the_logarithm_th
     assert doubted[0] > rates[0]
     u = -torch.special.ndtri(rates / 64)
     torch.testing.assert_close(u[319], (u[511] + u[127]) / 2, rtol=0, atol=0.03)  # straight between the two lower ones
-    curve = scipy.optimize.brentq(
-        lambda b: math.log(1 - b) / math.log(1 + b) + float((u[127] - u[511]) / (u[31] - u[127])), 0.01, 0.9
-    )
+    bend = float((u[127] - u[511]) / (u[31] - u[127]))
+    curve = scipy.optimize.brentq(lambda b: math.log(1 - b) / math.log(1 + b) + bend, 0.01, 0.9)
     due = u[127] + (u[31] - u[127]) * math.log(1 + 6.7 * curve) / math.log(1 + curve)
     assert u[0].item() == pytest.approx(due.item(), abs=0.02)
 

@@ -25,11 +25,8 @@ def test_a_line_runs_over_a_third_of_the_map_at_least(gate):
 
 def test_specimens_of_several_sizes_are_read_with_their_own_kind():
     truth = np.eye(9)
-    made = [
-        Specimen(gates.directional(12, 4).numpy(), truth[0]),
-        Specimen(gates.directional(9, 4).numpy(), truth[0]),
-        Specimen(np.eye(12), truth[1]),
-    ]
+    columns = [Specimen(gates.directional(n, 4).numpy(), truth[0]) for n in (12, 9)]
+    made = [*columns, Specimen(np.eye(12), truth[1])]
     found = list(read_specimens(made))
     assert len(found) == 3
     names = {(len(specimen.attention), int(specimen.truth.argmax())): name for specimen, _, name in found}

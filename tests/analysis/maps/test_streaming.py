@@ -248,10 +248,9 @@ def test_counting_goes_on_outside_of_inference_mode():
 def test_what_does_not_fit_is_refused_before_anything_is_counted(change, message):
     query, key, value = (part[:, : change.get("heads", HEADS)] for part in draw(9))
     statistics = MapStatistics(1, HEADS, POSITIONS)
+    more = {"scale": change.get("scale", 0.5), "lengths": change.get("lengths")}
     with pytest.raises(ValueError, match=message):
-        statistics.attend(
-            change.get("layer", 0), query, key, value, scale=change.get("scale", 0.5), lengths=change.get("lengths")
-        )
+        statistics.attend(change.get("layer", 0), query, key, value, **more)
     assert all((total == 0).all() for total in statistics.state.values())
 
 

@@ -84,11 +84,8 @@ def test_odd_arguments_are_refused():
         rank_collapse.cubic_rate(torch.tensor([0.1, 0.1]), sizes)
 
 
-any_matrix = hnp.arrays(
-    np.float64,
-    hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
-    elements=st.floats(-1e300, 1e300, allow_subnormal=False),
-)
+shapes = hnp.array_shapes(min_dims=2, max_dims=2, max_side=5)
+any_matrix = hnp.arrays(np.float64, shapes, elements=st.floats(-1e300, 1e300, allow_subnormal=False))
 
 
 @settings(max_examples=100, deadline=None)

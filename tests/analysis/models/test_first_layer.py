@@ -52,10 +52,8 @@ def test_the_whole_is_taken_where_it_is_at_hand(whole, bundled, monkeypatch):
 def test_it_is_the_layer_of_the_whole_to_the_bit(whole, bundled):
     part, model = load(bundled), load(whole)
     ours, theirs = part.layers[0], model.layers[0]
-    assert all(
-        torch.equal(getattr(ours, name), getattr(theirs, name))
-        for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
-    )
+    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
     assert torch.equal(part.positions, model.positions)
     norm, same = part.norm("attention"), model.norm("attention")
     assert torch.equal(norm.gain, same.gain)

@@ -101,9 +101,8 @@ def test_a_module_whose_code_came_with_its_folder_is_refused():
     class Own(transformers.LlamaModel):
         __module__ = "transformers_modules.owner.modeling"
 
-    config = transformers.LlamaConfig(
-        vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
-    )
+    sizes = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8}
+    config = transformers.LlamaConfig(**sizes, num_hidden_layers=1, num_attention_heads=2)
     load(transformers.LlamaModel(config))
     with pytest.raises(ValueError, match=r"source has Own, modelling code of its own folder.*trust_remote_code=False"):
         load(Own(config))

@@ -47,11 +47,11 @@ def test_a_file_that_did_not_arrive_is_said_to_be_missing(shards):
         load(name)
 
 
+ELSEWHERE = "../outside/x.safetensors", "{absolute}", "nested/x.safetensors", "pytorch_model.bin", "other.safetensors"
+
+
 @pytest.mark.parametrize("read", [load, lambda name: pretrained.load(load(name).checkpoint)])
-@pytest.mark.parametrize(
-    "file",
-    ["../outside/x.safetensors", "{absolute}", "nested/x.safetensors", "pytorch_model.bin", "other.safetensors", None],
-)
+@pytest.mark.parametrize("file", [*ELSEWHERE, None])
 def test_an_index_that_leads_elsewhere_is_refused_by_the_entry(shards, tmp_path, file, read):
     folder, entries, write = shards
     for place in ("outside", "sharded/nested"):

@@ -130,9 +130,8 @@ def outcome(row, model_type, options, *, as_written=True):
 def not_named(error, options):
     """Say what is wrong with a refusal: it must name one of the options, as it is called today."""
     names = {*options, *(name for value in options.values() if isinstance(value, dict) for name in value)}
-    if isinstance(error, ValueError) and any(
-        name in str(error) for name in {*names, *map(OLDER.get, names & OLDER.keys())}
-    ):
+    names |= {*map(OLDER.get, names & OLDER.keys())}
+    if isinstance(error, ValueError) and any(name in str(error) for name in names):
         return ""
     return f"is refused without its name: {type(error).__name__}: {error}"
 

@@ -80,9 +80,8 @@ def test_a_tensor_under_two_names_is_refused(checkpoint):
     name = load(checkpoint).family.tokens + ".weight"
     change_tensors(checkpoint.folder, lambda all: all | {f"transformer.{name}": all[name] + 1})
     for read in (load, pretrained.load):
-        with pytest.raises(
-            ValueError, match=rf"tiny.*has '{name}' and 'transformer.{name}', which are the same tensor"
-        ):
+        said = rf"tiny .* has '{name}' and 'transformer.{name}', which are the same tensor"
+        with pytest.raises(ValueError, match=said):
             read(checkpoint)
 
 
@@ -146,9 +145,8 @@ def test_a_matrix_that_is_computed_with_by_other_code_or_is_of_another_kind_is_r
         load(model)
     model = tiny_model("llama")
     own = model.layers[1].self_attn.k_proj
-    own._parameters["weight"] = own.weight.detach().as_subclass(
-        type("Int8Tensor", (torch.Tensor,), {"__module__": "torchao.x"})
-    )
+    kind = type("Int8Tensor", (torch.Tensor,), {"__module__": "torchao.x"})
+    own._parameters["weight"] = own.weight.detach().as_subclass(kind)
     with pytest.raises(ValueError, match=r"quantised modules inside \(layers\.1\.self_attn\.k_proj"):
         load(model)
 

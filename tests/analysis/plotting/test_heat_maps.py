@@ -38,9 +38,7 @@ def test_of_many_tokens_every_few_are_written():
     names = [f"t{place}" for place in range(256)]
     figure = draw_maps({"a": np.eye(256)}, names)
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
-        written = {
-            place: each.get_text() for place, each in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-        }
+        written = dict(zip(axis.get_ticklocs(), (each.get_text() for each in axis.get_ticklabels()), strict=True))
         assert 16 < len(written) <= 48
         assert all(text == names[int(place)] for place, text in written.items())
 

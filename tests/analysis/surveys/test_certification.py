@@ -134,10 +134,10 @@ def test_errors_are_held_against_the_limit_of_their_layer():
 
 def passed_by(layer, x, before=None):
     """Return what a plain layer passes, written out head by head."""
-    scores = torch.stack(
-        [(x @ layer.W_Q[h] + layer.b_Q[h]) @ (x @ layer.W_K[h] + layer.b_K[h]).mT / 2 for h in range(layer.heads)], 1
-    )
+    heads = range(layer.heads)
+    scores = [(x @ layer.W_Q[h] + layer.b_Q[h]) @ (x @ layer.W_K[h] + layer.b_K[h]).mT / 2 for h in heads]
     hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+    scores = torch.stack(scores, 1)
     attention = scores.masked_fill(hidden, -math.inf).softmax(-1)
     mixed = torch.stack([attention[:, h] @ (x @ layer.W_V[h] + layer.b_V[h]) for h in range(layer.heads)], 1)
     written = sum(mixed[:, h] @ layer.W_O[h] for h in range(layer.heads)) + layer.b_O

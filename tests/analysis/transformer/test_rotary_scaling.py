@@ -14,9 +14,8 @@ def library(kind: str, coordinates: int, length: int, seq_len: int | None = None
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     parameters = {"rope_type": kind, "rope_theta": 10000.0, **more}
-    config = LlamaConfig(
-        hidden_size=coordinates, num_attention_heads=1, max_position_embeddings=length, rope_parameters=parameters
-    )
+    sizes = {"hidden_size": coordinates, "num_attention_heads": 1, "max_position_embeddings": length}
+    config = LlamaConfig(**sizes, rope_parameters=parameters)
     return ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=seq_len)
 
 

@@ -64,13 +64,8 @@ def test_every_command_refuses_a_device_that_is_not_here(command, capsys, monkey
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m book claims | head -n 1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["sh", "-c", f"{sys.executable} -m book claims | head -n 1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("K-01")
     assert done.stderr == ""
 

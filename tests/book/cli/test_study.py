@@ -61,10 +61,8 @@ def test_a_gpt2_of_full_shape_is_summed_up_as_its_weights_say(counted, tmp_path)
     rows = json.loads((tmp_path / "out" / "table.json").read_text())["models"]["full"]
 
     # the formula b_Q W_K^T p and b_Q W_K^T e, head by head, from the file
-    of = {
-        name.removeprefix("transformer."): tensor.double()
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
+    tensors = load_file(folder / "model.safetensors")
+    of = {name.removeprefix("transformer."): tensors[name].double() for name in tensors}
     weight, bias = of["h.0.attn.c_attn.weight"], of["h.0.attn.c_attn.bias"]
     heads = [slice(64 * head, 64 * head + 64) for head in range(12)]
     directions = [weight[:, 768:1536][:, head] @ bias[:768][head] for head in heads]

@@ -26,20 +26,12 @@ def test_parts_sum_to_the_divergence_of_the_models_own_maps(network, ids):
     most = torch.arange(2, 11).double().log()
     found = experiment.measure(network, ids)
     torch.testing.assert_close(torch.from_numpy(found["entropy"]), (entropy / most).mean((1, 3)), rtol=0, atol=1e-5)
-    torch.testing.assert_close(
-        torch.from_numpy(found["parts"].sum(-1)),
-        (most - entropy)[:, : experiment.SPLIT].mean((1, 3)),
-        rtol=0,
-        atol=1e-5,
-    )
+    parts, due = torch.from_numpy(found["parts"].sum(-1)), (most - entropy)[:, : experiment.SPLIT].mean((1, 3))
+    torch.testing.assert_close(parts, due, rtol=0, atol=1e-5)
     later = maps[..., 2:, 1:] / maps[..., 2:, 1:].sum(-1, keepdim=True)  # without the first token
     divergence = torch.arange(2, 10).double().log() + (later * later.clamp_min(1e-30).log()).sum(-1)
-    torch.testing.assert_close(
-        torch.from_numpy(found["parts_later"].sum(-1)),
-        divergence[:, : experiment.SPLIT].mean((1, 3)),
-        rtol=0,
-        atol=1e-5,
-    )
+    parts, due = torch.from_numpy(found["parts_later"].sum(-1)), divergence[:, : experiment.SPLIT].mean((1, 3))
+    torch.testing.assert_close(parts, due, rtol=0, atol=1e-5)
 
 
 def test_silencing_is_taking_a_heads_columns_from_the_output(network, ids):

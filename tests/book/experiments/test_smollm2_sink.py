@@ -53,13 +53,8 @@ def test_every_way_by_hand():
         way: experiment.changed(way, maps.expand(2, -1, -1, -1), value, generator)[0, 0, 1].item()
         for way in {*experiment.SINGLE, *experiment.TOGETHER} - {"at random"}
     }
-    assert of_second_row == {
-        "deleted": 2.0,
-        "shared": 8.0,
-        "turned up": 3.0 + 8.0,
-        "doubled": 3.0 + 4.0,
-        "of other texts": 9.0 + 2.0,
-    }
+    due = {"deleted": 2.0, "shared": 8.0, "turned up": 3.0 + 8.0, "doubled": 3.0 + 4.0, "of other texts": 9.0 + 2.0}
+    assert of_second_row == due
     at_random = experiment.changed("at random", maps.expand(2, -1, -1, -1), torch.ones_like(value), generator)
     torch.testing.assert_close(at_random[:, 0, 1, 0], torch.full((2,), 0.25))
 

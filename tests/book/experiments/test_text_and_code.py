@@ -80,8 +80,5 @@ def test_counts_are_read_off_the_notebooks_cells():
     cells[39] = {"outputs": [{"text": ["training (72%): 10 sequences\n", "test (20%): 3 sequences\n"]}]}
     cells[26] = {"outputs": [{"text": ["5\n29\n"]}]}
     found = text_and_code_repository.read_counts(json.dumps({"cells": cells}))
-    assert {name: counts.tolist() for name, counts in found.items()} == {
-        "by_class": [24, 143],
-        "tested_by_class": [5, 29],
-        "parts": [10, 3],
-    }
+    due = {"by_class": [24, 143], "tested_by_class": [5, 29], "parts": [10, 3]}
+    assert {name: counts.tolist() for name, counts in found.items()} == due

@@ -53,9 +53,6 @@ def test_the_attention_to_a_word_is_that_to_its_tokens_and_its_score_lies_betwee
 def test_three_heads_are_the_strongest_in_the_records_of_others():
     others, induction = experiments.load("rotary-smollm2"), experiments.load("smollm2-induction")
     first = others.array("first")[0]
-    strongest = [
-        others.array("strongest")[0],
-        induction.array("best")[0],
-        np.unravel_index(first.argmax(), first.shape),
-    ]
+    most = np.unravel_index(first.argmax(), first.shape)
+    strongest = [others.array("strongest")[0], induction.array("best")[0], most]
     assert {tuple(map(int, head)) for head in strongest} < set(experiment.HEADS)

@@ -49,23 +49,16 @@ def test_how_many_cells_each_place_of_the_mask_contradicts(normaliser, cells):
 def test_a_mask_before_the_softmax_is_the_hand_built_head():
     first, second = induction.run(TOKENS, induction.build(6, 6))
     tables = computed(normaliser="s <= i")
-    for name, table in zip(
-        TABLES,
-        [first.scores, first.attention, first.output, second.scores, second.attention, second.output],
-        strict=True,
-    ):
+    due = [table for step in (first, second) for table in (step.scores, step.attention, step.output)]
+    for name, table in zip(TABLES, due, strict=True):
         assert (tables[name] - table).abs().max() <= 0.05 + 1e-12, name
 
 
 def test_the_search_finds_ten_simplest_readings_of_three_kinds(found, simplest):
     assert found[0] in simplest
     kinds = Counter((r.attention, r.normaliser) for r in simplest)
-    assert kinds == {
-        ("hard", "all s"): 2,
-        ("null key", "all s"): 2,
-        ("softmax", "s <= i"): 4,
-        ("softmax", "all s, then s <= i"): 2,
-    }
+    due = {("hard", "all s"): 2, ("null key", "all s"): 2, ("softmax", "s <= i"): 4}
+    assert kinds == due | {("softmax", "all s, then s <= i"): 2}
     for reading in found:
         assert reading.attention != "softmax" or reading.normaliser in ("s <= i", "all s, then s <= i")
         assert reading.summed != "j <= i"
@@ -121,12 +114,8 @@ def test_what_rules_a_choice_out(choices, contradicted):
 
 def test_weights_of_each_normaliser_by_hand():
     scores = torch.zeros(2, 2, dtype=torch.float64)
-    due = {
-        "s <= i": [[1, 0], [0.5, 0.5]],
-        "all s": [[0.5, 0], [0.5, 0.5]],
-        "s < i": [[0, 0], [1, 0]],
-        "all s, then s <= i": [[1, 0], [0.5, 0.5]],
-    }
+    half = [[1, 0], [0.5, 0.5]]
+    due = {"s <= i": half, "all s": [[0.5, 0], [0.5, 0.5]], "s < i": [[0, 0], [1, 0]], "all s, then s <= i": half}
     for normaliser, rows in due.items():
         weights = readings.weigh(scores, Reading(normaliser=normaliser))
         torch.testing.assert_close(weights, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-8)

@@ -22,12 +22,8 @@ def marked():
     """Three classes of two lineages on 39 columns: B has a substitution, C a deletion; four words a sequence."""
     plain = ("ACGTTGCATCCA" * 4)[:39]
     rows = {"A": plain, "B": plain[:14] + "T" + plain[15:], "C": plain[:22] + "---" + plain[25:]}
-    genes = [
-        gene(f"{label}{lineage}{i}", row, label, f"{label}{lineage}")
-        for label, row in rows.items()
-        for lineage in (1, 2)
-        for i in range(6)
-    ]
+    kinds = [(label, row, f"{label}{lineage}") for label, row in rows.items() for lineage in (1, 2)]
+    genes = [gene(f"{lineage}{i}", row, label, lineage) for label, row, lineage in kinds for i in range(6)]
     odd = rows["A"][:1] + "TTTT" + rows["A"][5:]  # a private change: a rare word
     genes.append(gene("odd", odd, "A", "A1"))
     everything = np.arange(len(genes))
@@ -74,13 +70,7 @@ def test_marked_words_are_compared_with_all():
 
 
 def test_a_consensus_is_the_commonest_letter_and_never_n():
-    rows = [
-        ("x", "A", "one", "AC-T"),
-        ("y", "A", "one", "AC-N"),
-        ("z", "A", "one", "GCTN"),
-        ("w", "A", "two", "TTTT"),
-        ("v", "B", "one", "GGGG"),
-    ]
+    rows = [row.split() for row in ("x A one AC-T", "y A one AC-N", "z A one GCTN", "w A two TTTT", "v B one GGGG")]
     found = marked_words.consensuses([gene(name, aligned, label, lineage) for name, label, lineage, aligned in rows])
     assert [f"{b.label} {b.name} {b.aligned}" for b in found] == ["A one AC-T", "A two TTTT", "B one GGGG"]
 

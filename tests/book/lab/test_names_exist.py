@@ -8,11 +8,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted(
-    path
-    for part in ("lab", "experiments", "viewers", "publish", "cli")
-    for path in (ROOT / "book" / part).rglob("*.py")
-)
+PARTS = [ROOT / "book" / part for part in ("lab", "experiments", "viewers", "publish", "cli")]
+FILES = sorted(path for part in PARTS for path in part.rglob("*.py"))
 
 
 def taken_from_modules(path: Path):

@@ -65,10 +65,8 @@ def test_attention_to_the_previous_position_is_the_models(model, windows):
 
 def test_what_takes_the_place_of_a_part_is_what_is_there_then(model, windows):
     layers = load(model).layers
-    own = [
-        spread_kernel(distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions), 12)
-        for i, layer in enumerate(layers)
-    ]
+    kernels = [distance_kernel(layer.b_Q.double(), layer.b_K.double(), layer.positions) for layer in layers]
+    own = [spread_kernel(kernel, 12) for kernel in kernels]
     again = evaluate(model, windows, scores(model, "no kernel", instead=own))[0]
     assert again == pytest.approx(evaluate(model, windows)[0], abs=1e-5)
     nothing = [torch.zeros_like(kernel) for kernel in own]

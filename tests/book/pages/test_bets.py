@@ -10,12 +10,8 @@ PAGES = {
     "end": "# End\n\n```{bet} dice\nOne?\n- (x) Yes.\n- ( ) No.\n- ( ) Never.\n- ( ) Both.\n+++\nYes.\n```\n\n"
     "```{bets}\n```\n",
 }
-CONFIG = {
-    "extensions": ["myst_nb", "book._ext.questions"],
-    "myst_enable_extensions": ["dollarmath"],
-    "html_static_path": [str(ROOT / "book" / "assets")],
-    "html_css_files": ["book.css"],
-}
+ASSETS = {"html_static_path": [str(ROOT / "book" / "assets")], "html_css_files": ["book.css"]}
+CONFIG = {"extensions": ["myst_nb", "book._ext.questions"], "myst_enable_extensions": ["dollarmath"], **ASSETS}
 
 
 @pytest.mark.parametrize(

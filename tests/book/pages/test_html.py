@@ -65,9 +65,8 @@ def broken(path: Path) -> list[str]:
             continue
         target = (path.parent / unquote(address.path)).resolve() if address.path else path
         anchors = parse(target).ids if target.suffix == ".html" and target.exists() else None
-        if not target.exists() or (
-            address.fragment and anchors is not None and unquote(address.fragment) not in anchors
-        ):
+        kept = anchors is None or not address.fragment or unquote(address.fragment) in anchors
+        if not (target.exists() and kept):
             found.append(reference)
     return found
 
@@ -144,11 +143,8 @@ def test_no_page_names_this_machine(page, html):
     assert root not in text
 
 
-ENTRY = re.compile(
-    r'<dl class="py (?:function|class|exception)">\s*'
-    r'<dt class="sig[^"]*" id="(analysis\.[\w.]+)\.\w+">(.*?)</dt>',
-    re.DOTALL,
-)
+ENTRY = r'<dl class="py (?:function|class|exception)">\s*<dt class="sig[^"]*" id="(analysis\.[\w.]+)\.\w+">(.*?)</dt>'
+ENTRY = re.compile(ENTRY, re.DOTALL)
 
 
 @pytest.mark.parametrize("package", [page for page in PAGES if page.startswith("book/api-")])

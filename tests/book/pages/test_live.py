@@ -23,11 +23,8 @@ from tests.book.pages.test_checks import BLOCKS
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.DOTALL | re.MULTILINE)
 STORIES = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if "tags: [live]" in path.read_text()}
 HEAD = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n\n"
-CONFIG = {
-    "extensions": ["myst_nb", "book._ext.live"],
-    "html_static_path": [str(ROOT / "book" / "assets")],
-    "html_css_files": ["book.css"],
-}
+ASSETS = {"html_static_path": [str(ROOT / "book" / "assets")], "html_css_files": ["book.css"]}
+CONFIG = {"extensions": ["myst_nb", "book._ext.live"], **ASSETS}
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
 WAIT = 240_000
 

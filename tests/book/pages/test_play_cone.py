@@ -60,9 +60,8 @@ def test_the_index_follows_the_layer(fresh, record):
     rows, index = record.array("rows").astype(float), record.array("index")
     for layer in (0, 3, 6):
         play_pages.slide(fresh, "Layer", layer)
-        facts = {
-            line[0]: line[1:] for line in (row.split("\t") for row in fresh.inner_text(".play tbody").splitlines())
-        }
+        lines = (row.split("\t") for row in fresh.inner_text(".play tbody").splitlines())
+        facts = {line[0]: line[1:] for line in lines}
         assert facts["cone index, length of the sum of vectors"] == [f"{index[k, 0, layer]:.1f}" for k in (0, 2)]
         angles = [math.degrees(math.acos(rows[k, 0, layer, :, 0].mean())) for k in (0, 2)]
         assert facts["half angle of the cone"] == [f"{angle:.0f}\u00b0" for angle in angles]

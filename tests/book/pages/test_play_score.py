@@ -39,9 +39,8 @@ def test_parts_scores_and_weights_are_those_of_the_library(fresh, moved):
         play_pages.slide(fresh, LABELS[name], value)
     x, head = torch.tensor([[0.0], [1.0]]), layer(**{**START, **moved})
     terms, shown = score_terms(x, head), numbers(fresh)
-    np.testing.assert_allclose(
-        shown["parts"], terms.stack("content", "semi_bias", "query_side", "kernel")[:, 0], atol=1e-6
-    )
+    due = terms.stack("content", "semi_bias", "query_side", "kernel")[:, 0]
+    np.testing.assert_allclose(shown["parts"], due, atol=1e-6)
     np.testing.assert_allclose(shown["scores"], terms.total()[0], atol=1e-6)
     np.testing.assert_allclose(shown["weights"], attend(x, head).attention[0], atol=1e-6)
     tables = fresh.locator("table.play-matrix")

@@ -82,11 +82,8 @@ class Reference:
             x = apply_norm(stream, ln)
             scores = compute_scores(x, weights)
             six = six_terms(e, p, weights, ln) if n == 0 else None
-            scores = (
-                scores
-                - (six.p[:, None] if n == 0 and "T^p" in off else 0)
-                - (six.pp if n == 0 and "T^pp" in off else 0)
-            )
+            for name, part in (("T^p", six.p[:, None]), ("T^pp", six.pp)) if n == 0 else ():
+                scores = scores - part if name in off else scores
             maps.append(scores)
             terms.append(score_terms(x, weights))
             attention = softmax(scores.masked_fill(future, -torch.inf))

@@ -44,7 +44,7 @@ def env():
         ("{cite}`one,two`", "(Dong et al. 2021; Lad 2024)"),
         ("{cite:t}`two`", "Lad (2024)"),
         ("{numref}`fig-one`", "Fig. 3.2"),
-        ("{ref}`a-section`", "“What it says”"),
+        ("{ref}`a-section`", "“Words”"),
         ("{ref}`here <a-section>`", "here"),
         ("{eq}`an-equation`", "(4)"),
         ("{prf:ref}`prop-one`", "Proposition 3.1"),
@@ -60,10 +60,7 @@ def env():
         ("```{admonition} Notation\n:class: note\nRows.\n```", "**Notation.**\n\nRows."),
         ("```{viewer} score\n:name: fig-a\nRows.\n```", "**On the page you can play with this picture.**\n\nRows."),
         ("```python\n(x)=\n```", "```python\n(x)=\n```"),
-        (
-            "````{exercise} One\nSee\n```console\n$ make\n```\n````",
-            "**Exercise (One).**\n\nSee\n```console\n$ make\n```",
-        ),
+        ("````{exercise} One\nSo\n```console\n$ make\n```\n````", "**Exercise (One).**\n\nSo\n```console\n$ make\n```"),
     ],
 )
 def test_roles_and_directives_become_words(env, text, words):

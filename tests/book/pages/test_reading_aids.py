@@ -48,11 +48,8 @@ def test_a_figure_is_enlarged_by_a_tap_and_by_the_keyboard(tab):
 def test_an_address_that_is_none_leads_back(browser, html):
     tab = browser.new_page()
     tab.route("**/*", lambda route: route.fulfill(body=(html / "404.html").read_bytes(), content_type="text/html"))
-    for address, first in (
-        ("book/none.html", "index.html"),
-        ("en/book/none.html", "en/index.html"),
-        ("none.html", "index.html"),
-    ):
+    leads = {"book/none.html": "index.html", "en/book/none.html": "en/index.html", "none.html": "index.html"}
+    for address, first in leads.items():
         tab.goto(f"http://book.test/{address}")
         link = tab.locator("a", has_text="the first page")
         assert link.evaluate("link => link.href") == f"http://book.test/{first}"

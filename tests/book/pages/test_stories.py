@@ -61,9 +61,8 @@ def test_a_cell_that_does_not_run_alone_is_named(cells, named):
 
 def test_a_reader_sees_the_cells_that_are_not_hidden():
     cell = "```{{code-cell}} ipython3\n:tags: [{}]\n\n{}\n```\n"
-    text = (
-        "---\nkernelspec:\n  name: python3\n---\n" + cell.format("live", "x = 1") + cell.format("hide-input", "y = 2")
-    )
+    head = "---\nkernelspec:\n  name: python3\n---\n"
+    text = head + cell.format("live", "x = 1") + cell.format("hide-input", "y = 2")
     assert list(stories.visible_cells(text)) == ["x = 1"]
 
 

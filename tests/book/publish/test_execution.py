@@ -211,18 +211,11 @@ def test_a_failing_cell_fails_even_without_comparison_and_is_not_stored(book):
 
 SOURCES = {
     "book/tiny.md": HEADER + "\n```{code-cell} ipython3\n:tags: [x]\nfrom analysis.formula import double\n```\n",
-    "book/other.md": "",
-    "README.md": "",
     "analysis/formula.py": FORMULA,
-    "analysis/maps/book.mplstyle": "",
-    "analysis/bundled/m/model.safetensors": "",
-    "book/lab/runs.py": "",
-    "book/experiments/tiny_long_run.py": "",
-    "book/records/tiny-long-run.json": "",
-    "book/claims.yml": "",
-    "book/_ext/cards.py": "",
-    "book/_templates/layout.html": "",
-    "requirements.txt": "",
+    **dict.fromkeys(("analysis/maps/book.mplstyle", "analysis/bundled/m/model.safetensors", "book/lab/runs.py"), ""),
+    **dict.fromkeys(("book/experiments/tiny_long_run.py", "book/records/tiny-long-run.json", "book/claims.yml"), ""),
+    **dict.fromkeys(("book/_ext/cards.py", "book/_templates/layout.html", "requirements.txt"), ""),
+    **dict.fromkeys(("book/other.md", "README.md"), ""),
 }
 NO_SOURCES = ("book/tiny.md", "book/other.md", "README.md", "book/_ext/cards.py", "book/_templates/layout.html")
 

@@ -72,12 +72,8 @@ def test_placing_finds_the_gaps_and_passes_over_ambiguity():
 def test_lookup_by_phase_knows_nothing_of_bases():
     train = [gene(changed(20, "---"), "Mu"), gene(changed(40, "---"), "Beta"), gene(BASES, "Beta")]
     other = "".join(np.random.default_rng(4).choice(list("ACGT"), 90))
-    asked = [
-        gene(changed(21, "---", other)),
-        gene(changed(40, "---", other)),
-        gene(changed(30, "-" * 9, other)),
-        gene(changed(60, "---", other)),
-    ]
+    places = (21, "---"), (40, "---"), (30, "-" * 9), (60, "---")
+    asked = [gene(changed(at, to, other)) for at, to in places]
     assert Lookup(by_phase).fit(train).predict(asked) == ["Mu", "Beta", "Beta", "Beta"]  # the last: never seen
     assert Lookup(by_length).fit(train).predict(asked) == ["Beta", "Beta", "Beta", "Beta"]
     assert Lookup(by_nothing).fit(train[:1]).predict(asked) == ["Mu"] * 4

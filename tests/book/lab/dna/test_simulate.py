@@ -81,14 +81,8 @@ def write_folder(folder, rows=ROWS, columns=simulate.COLUMNS):
     fasta = "".join(f">{name} class={row[0]}\n{row[4]}\n" for name, row in rows.items())
     (folder / "lineages_S.fasta.gz").write_bytes(gzip.compress(fasta.encode()))
     lines = ["\t".join(columns)]
-    for name, (label, substitutions, deletions, insertions, _) in rows.items():
-        cells = {
-            "class": label,
-            "lineage": name,
-            "substitutions": substitutions,
-            "deletions": deletions,
-            "insertions": insertions,
-        }
+    for name, (label, *changes, _) in rows.items():
+        cells = dict(zip(("class", "lineage", "substitutions", "deletions", "insertions"), (label, name, *changes)))
         lines.append("\t".join(cells[column] for column in columns))
     (folder / "lineages.tsv").write_text("\n".join(lines) + "\n")
     return folder

@@ -7,12 +7,8 @@ from book.lab.dna.fasta import Gene
 from book.lab.dna.phase import phases
 from book.lab.dna.simulate import Backbone, invent_backbones
 
-LINEAGES = [
-    Backbone("a1", "A", "AAAAAA"),
-    Backbone("b1", "B", "AACAAA"),
-    Backbone("b2", "B", "AACAAG"),
-    Backbone("c1", "C", "AAAA-A"),
-]
+ROWS = {"a1": "AAAAAA", "b1": "AACAAA", "b2": "AACAAG", "c1": "AAAA-A"}
+LINEAGES = [Backbone(name, name[0].upper(), row) for name, row in ROWS.items()]
 
 
 def test_defining_columns_are_those_that_the_whole_class_has():

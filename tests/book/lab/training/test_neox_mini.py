@@ -80,10 +80,8 @@ def test_variants_differ_in_one_thing_each():
     models = {name: neox_mini.make_model(variant) for name, variant in neox_mini.VARIANTS.items()}
     turned = {name: model.gpt_neox.layers[0].attention.rotary_ndims for name, model in models.items()}
     assert turned == {**dict.fromkeys(models, 16), "neox-mini-partial": 4}
-    free = {
-        name: any(p.requires_grad for key, p in model.named_parameters() if key.endswith("bias"))
-        for name, model in models.items()
-    }
+    biases = {name: [p for key, p in of.named_parameters() if key.endswith("bias")] for name, of in models.items()}
+    free = {name: any(p.requires_grad for p in of) for name, of in biases.items()}
     assert free == {**dict.fromkeys(models, True), "neox-mini-unbiased": False}
     parallel = {name: model.gpt_neox.layers[1].use_parallel_residual for name, model in models.items()}
     assert parallel == {**dict.fromkeys(models, True), "neox-mini-sequential": False}
