@@ -5,11 +5,37 @@
 Plain tensors throughout; running models is in :mod:`analysis.models.attention_hooks`.
 """
 
-from analysis.maps.entropy import row_entropy as row_entropy
-from analysis.maps.gates.ideal import backward as backward, closed as closed, cluster as cluster
-from analysis.maps.gates.ideal import directional as directional, forward as forward, instance as instance
-from analysis.maps.gates.ideal import inverse_directional as inverse_directional, open_gate as open_gate
-from analysis.maps.gates.ideal import printed_block as printed_block, printed_ends as printed_ends
-from analysis.maps.gates.reader import GATES as GATES, PATTERNS as PATTERNS, SHORTEST as SHORTEST
-from analysis.maps.gates.reader import GateReading as GateReading, read_gates as read_gates
-from analysis.maps.gates.reader import shuffle_rows as shuffle_rows
+from analysis.maps.entropy import row_entropy
+from analysis.maps.gates.ideal import (
+    backward,
+    closed,
+    cluster,
+    directional,
+    forward,
+    instance,
+    inverse_directional,
+    open_gate,
+    printed_block,
+    printed_ends,
+)
+from analysis.maps.gates.reader import GATES, PATTERNS, SHORTEST, GateReading, read_gates, shuffle_rows
+
+__all__ = [
+    "GATES",
+    "PATTERNS",
+    "SHORTEST",
+    "GateReading",
+    "backward",
+    "closed",
+    "cluster",
+    "directional",
+    "forward",
+    "instance",
+    "inverse_directional",
+    "open_gate",
+    "printed_block",
+    "printed_ends",
+    "read_gates",
+    "row_entropy",
+    "shuffle_rows",
+]
