@@ -81,7 +81,8 @@ Play.viewer("why", async root => {
     const [content, habit, ...places] = its, groups = [content, habit, places[0] + places[1]], best = groups.indexOf(Math.max(...groups));
     about.textContent = `Layer ${layer}, head ${at}. In ${values.passages} other pieces of prose the first token gets ${percent(first)} of its attention, and the token before ${percent(before)}. If the token that looks occurred before, its earlier copy gets ${percent(same)}, and the token after that copy ${percent(then)}.`;
     said.textContent = `${name(i)} gives ${i === j ? "itself" : name(j)} ${percent(share(i, j))} of its attention. Each word it sees gets a score, and the higher the score, the larger the share. This score is ${(Math.abs(total) / 100).toFixed(2)} ${total < 0 ? "below" : "above"} their average. `
-      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands."][best]}`);
+      + (groups[best] <= 0 ? "No part speaks for it." : `The main reason: ${["what the two words are.", "any word would look there.", "where it stands."][best]}`)
+      + (j === 0 && i > 0 && first > .1 ? ` (In other texts, too, the first token gets ${percent(first)} of this head\u2019s attention.)` : "");
     const whole = groups[2], widest = Math.max(...its.map(Math.abs), Math.abs(whole), 1);
     const bar = part => element("span", { class: "play-length", style: `width: ${(4 * Math.abs(part) / widest).toFixed(2)}em; background: var(${part < 0 ? "--play-accent" : "--play-shuffled"})` });
     const entry = (reason, part, look, known) => element("tr", { class: look }, element("th", { scope: "row" }, reason), element("td", known ? { "data-part": part } : {}, bar(part), ` ${number(part)}`));
