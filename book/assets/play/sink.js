@@ -35,10 +35,10 @@ Play.viewer("sink", async root => {
     way.whole, amount.whole, element("table", {}, element("thead", {}, element("tr", {}, ...head)), body), said, link);
 
   const widest = Math.max(...weights), most = Math.max(...Array.from(weights, (w, k) => w * lengths[k])) * 2;
-  const bar = (share, colour, words = "") => element("td", {}, words, element("span", { class: "play-length", style: `width: ${Math.min(9 * share, 9).toFixed(2)}em; background: var(${colour})` }));
+  const bar = (share, colour, words = "") => element("td", {}, words, element("span", { class: "play-length", style: `width: calc(${Math.min(share, 1).toFixed(3)} * min(9em, 22vw)); background: var(${colour})` }));
   function show() {
     const now = row();
-    body.replaceChildren(...tokens.map((token, k) => element("tr", {}, element("th", { scope: "row" }, token),
+    body.replaceChildren(...tokens.map((token, k) => element("tr", {}, element("th", { scope: "row", style: "white-space: nowrap; overflow-wrap: normal" }, token),
       bar(now[k] / widest, k ? "--play-pp" : "--play-accent", `${(100 * now[k]).toFixed(0)}\u00a0% `), bar(now[k] * lengths[k] / most, k ? "--play-pp" : "--play-accent"))));
     const far = turned(), angle = (180 / Math.PI * Math.acos(1 - far)).toFixed(0);
     said.textContent = state.amount === 0 ? "Nothing is taken yet: every text is as it was."
