@@ -68,10 +68,27 @@ KEPT = (
     "padded_cosine",
     "padded_first_failing",
 )
-COUNTED = """
-    maps patterned composed either either_open both company open_maps diagonal diagonal_end lines run_share points
-    points_weak point_mass directional_mass directional_short vertical_mass vertical_short
-""".split()
+COUNTED = [
+    "maps",
+    "patterned",
+    "composed",
+    "either",
+    "either_open",
+    "both",
+    "company",
+    "open_maps",
+    "diagonal",
+    "diagonal_end",
+    "lines",
+    "run_share",
+    "points",
+    "points_weak",
+    "point_mass",
+    "directional_mass",
+    "directional_short",
+    "vertical_mass",
+    "vertical_short",
+]
 """What is counted on the maps of a layer, by its name in :mod:`book.lab.map_counts`."""
 
 

@@ -27,10 +27,23 @@ from book.lab.training import dna_classifier
 from book.publish.records import Experiment, Result, Value
 
 SEEDS = (0, 1, 2)
-KEPT = """
-    first_failing D_sum D_total cone cone_bare cosine largest stable_rank entropy growth grown gates padded_cone
-    padded_cosine padded_D_sum
-""".split()
+KEPT = [
+    "first_failing",
+    "D_sum",
+    "D_total",
+    "cone",
+    "cone_bare",
+    "cosine",
+    "largest",
+    "stable_rank",
+    "entropy",
+    "growth",
+    "grown",
+    "gates",
+    "padded_cone",
+    "padded_cosine",
+    "padded_D_sum",
+]
 MOST = 96
 TRACED = ("loss", "step", "validation", "cone", "resultant", "entropy", "gates")
 UPDATES = 400

@@ -32,12 +32,44 @@ from book.publish.records import Result, Value
 MOSTLY = 0.3  # a head is directional, for the study of its columns, from this share on
 NULL = 4  # the maps of every fourth text are also read with their rows shuffled
 NUMBERS = [
-    *"""
-    maps patterned composed backward forward both either either_open company open_maps diagonal diagonal_end
-    directional_mass directional_short vertical_mass vertical_short lines run_share points points_weak point_mass
-    rows row_points residual_mass residual_quiet residual_near near_cells loud told loud_above loud_pairs bias_maps
-    bias_correlation bias_other bias_top bias_chance
-    """.split(),
+    *[
+        "maps",
+        "patterned",
+        "composed",
+        "backward",
+        "forward",
+        "both",
+        "either",
+        "either_open",
+        "company",
+        "open_maps",
+        "diagonal",
+        "diagonal_end",
+        "directional_mass",
+        "directional_short",
+        "vertical_mass",
+        "vertical_short",
+        "lines",
+        "run_share",
+        "points",
+        "points_weak",
+        "point_mass",
+        "rows",
+        "row_points",
+        "residual_mass",
+        "residual_quiet",
+        "residual_near",
+        "near_cells",
+        "loud",
+        "told",
+        "loud_above",
+        "loud_pairs",
+        "bias_maps",
+        "bias_correlation",
+        "bias_other",
+        "bias_top",
+        "bias_chance",
+    ],
     *(f"tokens_{kind}" for kind in KINDS),
     *(f"columns_{kind}" for kind in KINDS),
     *(f"attention_{kind}" for kind in KINDS),

@@ -26,10 +26,23 @@ from book.lab.training import dna_classifier
 
 SEED, WORKERS = 0, 2
 PADDED = ("first_failing", "D_sum", "D_total", "cone", "resultant", "cosine", "entropy")
-KEPT = """
-    first_failing bare_failing D_sum D_sum_bare D_total mean_total cone cone_bare resultant cosine cosine_bare
-    largest stable_rank entropy histogram
-""".split()
+KEPT = [
+    "first_failing",
+    "bare_failing",
+    "D_sum",
+    "D_sum_bare",
+    "D_total",
+    "mean_total",
+    "cone",
+    "cone_bare",
+    "resultant",
+    "cosine",
+    "cosine_bare",
+    "largest",
+    "stable_rank",
+    "entropy",
+    "histogram",
+]
 
 
 @dataclass(frozen=True)

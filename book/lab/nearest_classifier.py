@@ -24,9 +24,17 @@ from book.publish.records import Record
 STAND_IN = "MiniLM fine-tuned on simulated genes"
 NEAREST = f"In {STAND_IN}, "
 """What evidence about it begins with."""
-BY_LAYER = """
-    first_failing failing_kept padded_first_failing D_sum cone resultant cosine entropy largest
-""".split()
+BY_LAYER = [
+    "first_failing",
+    "failing_kept",
+    "padded_first_failing",
+    "D_sum",
+    "cone",
+    "resultant",
+    "cosine",
+    "entropy",
+    "largest",
+]
 """Measures that have one number per layer and sequence; of those by head, the mean over heads."""
 START = "start"
 """The trained body under rows of k-mers that nothing has trained."""

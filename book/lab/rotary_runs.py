@@ -38,9 +38,15 @@ LENGTHS = (128, 256, 512, 1024)
 STRETCH, STRETCHED = 4.0, 512
 LONG_TOKENS = 16 * 1024 + 1
 SCALINGS = ("as trained", "linear", "NTK", "YaRN")
-TRACED = """
-    held_out held_out_no_query_bias held_out_no_key_bias query_bias key_bias query_mean key_mean
-""".split()
+TRACED = [
+    "held_out",
+    "held_out_no_query_bias",
+    "held_out_no_key_bias",
+    "query_bias",
+    "key_bias",
+    "query_mean",
+    "key_mean",
+]
 
 
 def seeds_of(name: str, runs: Iterable[tuple[str, int]] = RUNS) -> list[int]:
