@@ -16,9 +16,9 @@ from book._ext.shared import Directive, fold, give_scripts
 from book.publish import execution
 
 EXERCISE = re.compile(r"^`{3,}\{exercise\}[ \t]*(?P<title>.*)\n(?::label: (?P<label>\S+))?", re.MULTILINE)
-CHOICE = re.compile(r"^- \(([ x])\) (.+)$", re.MULTILINE)
-WHOLE = re.compile(r"(?P<question>\s*\S(?s:.*?)\n)(?P<choices>(?:- \([ x]\) .+\n){2,4})\+\+\+\n\s*\S")
+CHOICE = re.compile(r"- \(([ x])\) (.+)")
 BET = re.compile(r"^(`{3,})\{bet\}[ \t]*(\S+)\n(.*?)^\1\s*$", re.DOTALL | re.MULTILINE)
+MOST = 4
 
 
 def exercises(text: str) -> list[tuple[str, str]]:
@@ -65,16 +65,22 @@ def choices(lines: list[str]) -> tuple[int, list[str], int, int]:
     >>> choices(["Heads?", "- (x) Yes.", "- ( ) No.", "+++", "It was."])
     (1, ['Yes.', 'No.'], 0, 3)
     """
-    match = WHOLE.match("\n".join(lines))
-    found = CHOICE.findall(match["choices"]) if match else []
-    right = [place for place, (mark, _) in enumerate(found) if mark == "x"]
-    if match is None or len(right) != 1 or CHOICE.search(match["question"]):
-        raise ValueError(
-            "must be a question, 2 to 4 choices, each a line '- ( ) ...', one of them '- (x) ...', a line +++, "
-            "an outcome"
-        )
-    start = match["question"].count("\n")
-    return start, [words for _, words in found], right[0], start + len(found)
+    if "+++" not in lines:
+        raise ValueError("has no line +++ between its choices and what comes out")
+    end = lines.index("+++")
+    found = [(number, *match.groups()) for number, line in enumerate(lines[:end]) if (match := CHOICE.match(line))]
+    if not 2 <= len(found) <= MOST:
+        raise ValueError(f"needs 2 to {MOST} choices, each a line '- ( ) ...' or '- (x) ...', got {len(found)}")
+    if [number for number, *_ in found] != list(range(end - len(found), end)):
+        raise ValueError("needs its choices below one another, a line each, right above +++")
+    right = [place for place, (_, mark, _) in enumerate(found) if mark == "x"]
+    if len(right) != 1:
+        raise ValueError(f"needs exactly one right choice, marked (x), got {len(right)}")
+    start = found[0][0]
+    for part, part_lines in (("question", lines[:start]), ("outcome", lines[end + 1 :])):
+        if not any(line.strip() for line in part_lines):
+            raise ValueError(f"has no {part}")
+    return start, [words for *_, words in found], right[0], end
 
 
 class Bet(Directive):

@@ -72,7 +72,9 @@ def test_a_coupling_that_is_not_finite_is_refused():
 
 
 @pytest.mark.parametrize("function", [entropy.relative_entropy, entropy.histogram_entropy])
-@pytest.mark.parametrize(("attention", "message"), [(torch.zeros(1, 4, 4), "zeros"), (-torch.eye(3)[None], "neg")])
+@pytest.mark.parametrize(
+    ("attention", "message"), [(torch.zeros(1, 4, 4), "zeros alone"), (-torch.eye(3)[None], "neg")]
+)
 def test_entropies_refuse_what_is_no_map(function, attention, message):
     with pytest.raises(ValueError, match=message):
         function(attention)

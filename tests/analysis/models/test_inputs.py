@@ -118,7 +118,9 @@ def test_a_text_longer_than_the_table_of_positions_is_refused_before_the_model_r
     if read.room is None or read.positions is None:
         pytest.skip("has no table of positions")
     ids = torch.full((1, read.room + 1), 5)
-    with pytest.raises(ValueError, match=f"input_ids has {read.room + 1} tokens, .* has positions for {read.room}:"):
+    with pytest.raises(
+        ValueError, match=f"input_ids has {read.room + 1} tokens, .* has positions for {read.room}: give"
+    ):
         layer_inputs(model, ids)
     assert layer_inputs(model, ids[:, 1:]).shape[-2] == read.room
 

@@ -15,20 +15,20 @@ CONFIG = {"extensions": ["myst_nb", "book._ext.questions"], "myst_enable_extensi
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "said"),
     [
-        "Q?\n- ( ) A\n- ( ) B\n+++\nA",
-        "Q?\n- (x) A\n- (x) B\n+++\nA",
-        "Q?\n- (x) A\n+++\nA",
-        "Q?" + "\n- ( ) B" * 4 + "\n- (x) A\n+++\nA",
-        "Q?\n- (x) A\n- ( ) B\nA",
-        "Q?\n- (x) A\nand more\n- ( ) B\n+++\nA",
-        "- (x) A\n- ( ) B\n+++\nA",
-        "Q?\n- (x) A\n- ( ) B\n+++\n",
+        ("Q?\n- ( ) A\n- ( ) B\n+++\nA", r"exactly one right choice, marked \(x\), got 0"),
+        ("Q?\n- (x) A\n- (x) B\n+++\nA", r"exactly one right choice, marked \(x\), got 2"),
+        ("Q?\n- (x) A\n+++\nA", "needs 2 to 4 choices.*got 1"),
+        ("Q?" + "\n- ( ) B" * 4 + "\n- (x) A\n+++\nA", "needs 2 to 4 choices.*got 5"),
+        ("Q?\n- (x) A\n- ( ) B\nA", r"no line \+\+\+"),
+        ("Q?\n- (x) A\nand more\n- ( ) B\n+++\nA", "a line each"),
+        ("- (x) A\n- ( ) B\n+++\nA", "has no question"),
+        ("Q?\n- (x) A\n- ( ) B\n+++\n", "has no outcome"),
     ],
 )
-def test_what_is_no_bet_is_refused(body):
-    with pytest.raises(ValueError, match="must be a question, 2 to 4 choices"):
+def test_what_is_no_bet_is_refused(body, said):
+    with pytest.raises(ValueError, match=said):
         bets.choices(body.split("\n"))
 
 
