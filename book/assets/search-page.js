@@ -12,7 +12,7 @@
       removeItem: key => { kept.delete(key); } };
     Object.defineProperty(globalThis, "localStorage", { value: storage });
   }
-  const MARKED = "sphinx_highlight_terms";  // what the search leaves there, the next page marks and removes
+  const MARKED = "sphinx_highlight_terms";  // what the search leaves there, whichever page comes next would mark
   const ASKING = new Set(`a an am any are be been but can could do does did explain find from get has had have how i if it
     its me my no of our out please s say says see show shows so some tell than that the them they there these this those
     us was we were what when where which who whom whose why will work works would you your and about as at by for in
@@ -116,7 +116,8 @@
     for (const { page, passage, score, defines } of found)
       add(page.name, { score: defines ? DEFINITION : BEST * score, name: page.name, anchor: passage.anchor, text: passage.text,
         title: passage.heading && passage.heading !== page.title ? `${page.title} \u203a ${passage.heading}` : page.title });
-    const [given, searched, excluded, , objects] = Search._parseQuery(query), named = /[_.]|[a-z][A-Z]/.test(query);
+    const [given, searched, excluded, marked, objects] = Search._parseQuery(query), named = /[_.]|[a-z][A-Z]/.test(query);
+    localStorage.removeItem(MARKED);  // a result's own address has them
     for (const [name, title, hash, description, score] of Search._performSearch(given, new Set(), excluded, new Set(), objects)) {
       const anchor = hash.slice(1), text = plain(description || "") || pages.find(page => page.name === name)?.passages.find(p => p.anchor === anchor)?.text;
       const isPackage = name.startsWith("book/api");  // behind the chapters, unless such a name was typed
@@ -124,7 +125,7 @@
     }
     if (results.size < FEW) for (const [name, title] of Search.performTermsSearch(searched, excluded))  // perhaps in code
       add(name, { score: 0, name, anchor: "", title: plain(title) });
-    return { asked, results: [...results.values()].sort((a, b) => b.score - a.score) };
+    return { asked, marked: [...marked].join(" "), results: [...results.values()].sort((a, b) => b.score - a.score) };
   }
 
   // ---- the list ----
@@ -148,27 +149,21 @@
     line.append(text.slice(at, to), ...(to < text.length ? [" \u2026"] : []));
     return line;
   }
-  function entry({ name, anchor, title, text }, asked) {
+  function entry({ name, anchor, title, text }, asked, marked) {
     const item = document.createElement("li"), link = item.appendChild(document.createElement("a"));
-    link.href = `${document.documentElement.dataset.content_root || ""}${name}.html${anchor ? `#${anchor}` : ""}`;
+    const root = document.documentElement.dataset.content_root || "";
+    link.href = `${root}${name}.html?highlight=${encodeURIComponent(marked)}${anchor ? `#${anchor}` : ""}`;
     link.textContent = title;
     if (text) item.append(excerpt(text, asked));
     return item;
   }
   Search.query = query => {
-    const { asked, results } = all(query);
+    const { asked, marked, results } = all(query);
     Search.stopPulse();
     Search.title.innerText = _("Search Results");
     Search.status.innerText = results.length
       ? `Search finished, ${results.length === 1 ? "one result" : `${results.length} results`}.`
       : "Your search did not match any page. Try fewer or other words.";
-    Search.output.replaceChildren(...results.map(result => entry(result, asked)));
+    Search.output.replaceChildren(...results.map(result => entry(result, asked, marked)));
   };
-
-  // ---- words are marked on the page of a result, not on whichever page comes next ----
-  let marked = null;
-  addEventListener("load", () => { marked = localStorage.getItem(MARKED); localStorage.removeItem(MARKED); });
-  for (const press of ["click", "auxclick"]) addEventListener(press, event => {
-    if (marked && event.target.closest("#search-results a")) localStorage.setItem(MARKED, marked);
-  }, true);
 })();

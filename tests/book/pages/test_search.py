@@ -48,7 +48,7 @@ FOUND_ON = {
 AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();
   Search.performSearch(words);
-  return [...document.querySelectorAll('#search-results li a')].map(link => link.href.split('/book/')[1]);
+  return [...document.querySelectorAll('#search-results li a')].map(link => (link.pathname + link.hash).split('/book/')[1]);
 }"""
 
 
