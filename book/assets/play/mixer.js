@@ -87,7 +87,7 @@ Play.viewer("mixer", async root => {
       element("div", {}, ...["Tp", "Tpp", "width", "sharpness", "turn"].map(name => sliders[name].whole), mask.whole)),
     element("p", { class: "play-legend" }, `The circle\u2019s scores are kept as factors of rank ${ready[state.head].rank} in half precision. With tokens as wide as positions no query\u2019s attention is off by more than ${(100 * stored.values.total_variation).toFixed(1)}\u00a0% (total variation).`), link);
   more.addEventListener("toggle", () => draw());
-  root.replaceChildren(element("p", { class: "play-prompt" }, "This query looks for its neighbours. The circle alone sends it far back. Guess: where does the ramp alone send it, and where do both? Then press."),
+  root.replaceChildren(element("p", { class: "play-prompt" }, "The circle alone sends query 700 far back. Guess: where does the ramp alone send it, and where do both? Then press."),
     mixChoice.whole, sliders.query.whole,
     element("div", { class: "play-two" }, element("div", {}, weightTitle, weightPlot, said),
       element("div", {}, element("p", { class: "play-head" }, "The positions in space, bright where the query looks"), space,
