@@ -98,7 +98,7 @@ Play.viewer("mixer", async root => {
     if (root.hidden) return;
     const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
     const best = far >= 0 && now.weights[far] > now.weights[near] ? far : near;
-    const marks = [[i, "--play-mark", "query"], ...(Math.abs(best - i) > n / 12 ? [[best, "--play-accent", "looks here most"]] : [])];
+    const marks = [[i, "--play-mark", "query"], ...(Math.abs(best - i) > n / 12 ? [[best, "--play-accent", "looks here"]] : [])];
     plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
     const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
