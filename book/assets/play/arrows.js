@@ -90,15 +90,16 @@ Play.viewer("arrows", async root => {
     pen.fillStyle = look.color;
     pen.textAlign = "right";
     pen.fillText("more to the right: a higher score", box.width - 6, box.height - 6);
+    const parts = steps(state.distance), end = parts.reduce((sum, [x]) => sum + unit * x, start[0]);
+    line("--play-line", 9, start, [end, start[1]]);
     let here = start;
-    for (const [x, y, of] of steps(state.distance)) {
+    for (const [x, y, of] of parts) {
       const next = [here[0] + unit * x, here[1] - unit * y], far = unit * Math.hypot(x, y), back = Math.min(7, far / 2), way = Math.atan2(next[1] - here[1], next[0] - here[0]);
       line(of, 2, here, next);
       line(of, 2, ...[.45, 0, -.45].map(bend => (bend ? [next[0] - back * Math.cos(way + bend), next[1] - back * Math.sin(way + bend)] : next)));
       here = next;
     }
     line("--play-ink", 1, [here[0], start[1]], here);
-    line("--play-ink", 5, start, [here[0], start[1]]);
   }
   function tell() {
     const values = kernel(state.pairs), d = state.distance, best = values.indexOf(Math.max(...values)), less = values[best] - values[d], { said: who } = KINDS[state.pairs];

@@ -48,7 +48,8 @@ FOUND_ON = {
 AGAIN = """words => {
   document.querySelector('#search-results').replaceChildren();
   Search.performSearch(words);
-  return [...document.querySelectorAll('#search-results li a')].map(link => (link.pathname + link.hash).split('/book/')[1]);
+  const links = [...document.querySelectorAll('#search-results li a')];
+  return links.map(link => (link.pathname + link.hash).split('/book/')[1]);
 }"""
 
 
