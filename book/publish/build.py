@@ -30,7 +30,7 @@ def execute(names: list[str], *, compare: bool = False, again: bool = False, dev
     targets = [f"book/{name}.md" for name in names] or ["book"]
     asked = ["--nbval" if compare else "--nbval-lax", *(["--again"] if again else [])]
     asked += ["--book-device", device] if device else []
-    asked += ["-n", str(min(WORKERS, len(names) or WORKERS)), *targets]
+    asked += ["-n", "0" if len(names) == 1 else str(WORKERS), *targets]
     command = [sys.executable, "-m", "pytest", *shlex.split(PYTEST), *asked]
     status = run_child(command, cwd=execution.ROOT).returncode
     return 0 if status == 5 else status

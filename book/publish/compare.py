@@ -10,6 +10,7 @@ their parameter, held to the same record, and not stored.
 
 import json
 import os
+import sys
 from collections import defaultdict
 
 import nbformat
@@ -37,7 +38,9 @@ def pytest_configure(config):
     option = config.option
     if _by_nbval(option):
         execution.environment()
-        nbval.kernel.KernelManager = kernels.KernelManager  # two chapters may start at a time
+        several = "PYTEST_XDIST_WORKER" in os.environ  # a single kernel would gain nothing
+        forks = several and sys.platform == "linux"  # elsewhere a process with such libraries may not be forked
+        nbval.kernel.KernelManager = kernels.ForkedKernelManager if forks else kernels.KernelManager
         option.nbval_current_env = True
 
 
