@@ -99,7 +99,7 @@ Play.viewer("mixer", async root => {
     const i = state.query, now = scores(state.head, i), { near, far } = peaks(now, i), most = Math.max(...now.weights);
     const best = far >= 0 && now.weights[far] > now.weights[near] ? far : near;
     const marks = [[i, "--play-mark", "query"], ...(Math.abs(best - i) > n / 12 ? [[best, "--play-accent", "looks here"]] : [])];
-    plot(weightPlot, { curves: [{ values: now.weights, colour: "--play-mark" }], low: 0, high: most, marks });
+    plot(weightPlot, { curves: [{ values: now.weights, colour: { circle: "--play-pp", ramp: "--play-p" }[mixed()] || "--play-mark" }], low: 0, high: most, marks });
     const level = values => { const shown = values.slice(0, now.seen), mean = shown.reduce((s, v) => s + v, 0) / shown.length; return values.map((v, j) => (j < now.seen ? v - mean : NaN)); };
     const lines = [level(now.p), level(now.pp), level(now.sum)], all = lines.flatMap(l => Array.from(l)).filter(isFinite);
     plot(scorePlot, { curves: ["--play-p", "--play-pp", "--play-ink"].map((colour, k) => ({ values: lines[k], colour })), low: Math.min(...all), high: Math.max(...all) });
@@ -140,12 +140,12 @@ Play.viewer("mixer", async root => {
   }
   const percent = x => `${(100 * x).toFixed(x < .0995 ? 2 : 1)}\u00a0%`;
   const MIXTURE = { circle: "The circle alone", ramp: "The ramp alone", both: "Ramp and circle together" };
-  const where = (i, j) => (j === i ? "itself" : `key ${j}, ${Math.abs(i - j)} positions ${j < i ? "back" : "ahead"}`);
+  const where = (i, j) => (j === i ? "itself" : `key ${j}, ${Math.abs(i - j)} position${Math.abs(i - j) === 1 ? "" : "s"} ${j < i ? "back" : "ahead"}`);
   function tell(now, near, far) {
     const i = state.query, alias = far >= 0 && now.weights[far] > now.weights[near], top = alias ? far : near;
     const [mass, close] = [REACH, CLOSE].map(count => now.weights.slice(Math.max(0, i - count + 1), i + 1).reduce((s, w) => s + w, 0));
     Object.assign(root.dataset, { head: state.head, near, far, mass, close, alias });
-    const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? `, at the alias on the turn ${far < i ? "below" : "above"}` : "";
+    const turn = alias && Math.abs(Math.abs(i - far) - stored.values.period) < stored.values.period / 4 ? `, on the turn ${far < i ? "below" : "above"}` : "";
     said.textContent = `${MIXTURE[mixed()] || "This mixture"}: query ${i} looks most at ${where(i, top)}${turn}.`
       + ` Its nearest ${REACH} keys get ${percent(mass)} of its attention, and the nearest ${CLOSE} get ${percent(close)}.`;
   }
