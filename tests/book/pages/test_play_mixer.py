@@ -50,7 +50,7 @@ def test_the_alias_appears_and_goes(fresh, record):
     assert int(state(fresh)["far"]) == weights.argmax() < 700 - record["period"] / 2
     said = fresh.inner_text(".play-said")
     assert said.startswith(f"The circle alone: query 700 looks most at key {weights.argmax()}, ")
-    assert "on the turn below" in said
+    assert " positions back, on the turn below. " in said
     play_pages.slide(fresh, "Ramp", 1)
     assert fresh.inner_text(".play-said").startswith("Ramp and circle together: query 700 looks most at itself.")
     assert state(fresh)["alias"] == "false"
